@@ -1,0 +1,129 @@
+package health_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"radwitness/pkg/health"
+)
+
+// member makes a member of the named standing whose evidence is at t0.
+func member(server string, standing health.Standing) health.Member {
+	m := health.Member{Server: server, StaleAfter: time.Minute, Observation: succeeding(t0, t0)}
+	switch standing {
+	case health.StandingSolid:
+		m.State.Status = health.Up
+	case health.StandingInDoubt:
+		m.State.Status, m.Observation = health.Up, failing(1, t0)
+	case health.StandingHoldDown:
+		m.State.Status = health.HoldDown
+	case health.StandingDown:
+		m.State.Status, m.Observation = health.Down, failing(3, t0)
+	case health.StandingUnknown:
+		m.Observation = failing(1, t0)
+	case health.StandingStale:
+		m.State.Status = health.Down
+		m.Observation = health.Observation{Round: t0, Outcome: health.ProberError}
+	case health.StandingDrained:
+		m.State.Status, m.Drained = health.Up, "patching"
+	}
+	return m
+}
+
+func members(standings string) []health.Member {
+	letters := map[rune]health.Standing{
+		'S': health.StandingSolid, 'f': health.StandingInDoubt, 'H': health.StandingHoldDown, 'D': health.StandingDown,
+		'u': health.StandingUnknown, 's': health.StandingStale, 'x': health.StandingDrained,
+	}
+	var list []health.Member
+	for i, letter := range standings {
+		list = append(list, member(fmt.Sprintf("s%02d", i), letters[letter]))
+	}
+	return list
+}
+
+// The standings of the servers, one letter each: Solid, f(ailing while up),
+// Holddown, Down, u(nknown), s(tale), x(drained). The wanted memberships: i(n),
+// o(ut), k(eep).
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		standings string
+		below     int
+		want      health.Case
+		members   string
+		failOpen  bool
+	}{
+		{"SSS", 1, health.CaseServing, "iii", false},
+		{"SfHDusx", 1, health.CaseServing, "iiookko", false},
+		{"SfHDusx", 2, health.CaseDoubt, "iikkkko", false},
+		{"SfHDusx", 3, health.CaseRecovering, "iiiokko", true},
+		{"SfHDusx", 4, health.CaseOutage, "iiiikko", true},
+		{"fff", 1, health.CaseDoubt, "iii", false},
+		{"ffD", 1, health.CaseDoubt, "iik", false},
+		{"SD", 1, health.CaseServing, "io", false},
+		{"SDDD", 2, health.CaseOutage, "iiii", true},
+		{"HDD", 1, health.CaseRecovering, "ioo", true},
+		{"HHD", 2, health.CaseRecovering, "iio", true},
+		{"HHD", 3, health.CaseOutage, "iii", true},
+		{"DDD", 1, health.CaseOutage, "iii", true},
+		{"uuu", 1, health.CaseOutage, "kkk", false},
+		{"sss", 1, health.CaseOutage, "kkk", false},
+		{"ssD", 1, health.CaseOutage, "kki", true},
+		{"xx", 1, health.CaseOutage, "oo", false},
+		{"xD", 1, health.CaseOutage, "oi", true},
+		{"", 1, health.CaseOutage, "", false},
+		// Fail closed: every case is the first row.
+		{"DDD", 0, health.CaseServing, "ooo", false},
+		{"fHDusx", 0, health.CaseServing, "iookko", false},
+	} {
+		t.Run(fmt.Sprintf("%s/%d", c.standings, c.below), func(t *testing.T) {
+			d := health.Decide(c.below, members(c.standings))
+			var got string
+			for _, v := range d.Verdicts {
+				got += string(v.Membership[0])
+				if v.Reason == "" {
+					t.Errorf("%s is %s without a reason", v.Server, v.Membership)
+				}
+			}
+			if d.Case != c.want || got != c.members || d.FailOpen != c.failOpen || d.Below != c.below {
+				t.Errorf("case %s, members %s, fail-open %v; want %s, %s, %v", d.Case, got, d.FailOpen, c.want, c.members, c.failOpen)
+			}
+		})
+	}
+}
+
+func TestDecideSortsAndExplains(t *testing.T) {
+	d := health.Decide(1, []health.Member{member("b", health.StandingDrained), member("a", health.StandingSolid)})
+	if d.Verdicts[0].Server != "a" || d.Verdicts[1].Reason != "patching" {
+		t.Errorf("verdicts %+v", d.Verdicts)
+	}
+	if v, ok := d.Verdict("b"); !ok || v.Membership != health.Out {
+		t.Errorf("verdict of b: %+v, %v", v, ok)
+	}
+	if _, ok := d.Verdict("c"); ok {
+		t.Error("a verdict for a server that is no member")
+	}
+}
+
+func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
+	old := member("old", health.StandingSolid)
+	for _, c := range []struct {
+		newest time.Duration
+		want   health.Standing
+	}{
+		{time.Minute - time.Millisecond, health.StandingSolid},
+		{time.Minute, health.StandingSolid},
+		{time.Minute + time.Millisecond, health.StandingStale},
+	} {
+		// The group's newest round may be a probe that proved nothing.
+		other := health.Member{Server: "other", StaleAfter: time.Minute, Observation: health.Observation{Round: at(c.newest), Outcome: health.ProberError}}
+		v, _ := health.Decide(1, []health.Member{old, other}).Verdict("old")
+		if v.Standing != c.want {
+			t.Errorf("newest round %v after: %s, want %s", c.newest, v.Standing, c.want)
+		}
+	}
+	if v, _ := health.Decide(1, []health.Member{old}).Verdict("old"); v.Standing != health.StandingSolid {
+		t.Errorf("the prober stopped: %s, want it to stay %s", v.Standing, health.StandingSolid)
+	}
+}

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"radwitness/pkg/health"
+)
+
+// transitionRetention is how long transitions are kept.
+const transitionRetention = 90 * 24 * time.Hour
+
+// Sort keys of table health. What a pass reads sorts before the transitions,
+// so that one Query gets it whole without walking through history.
+const (
+	groupItem        = "group"
+	drainPrefix      = "drain#"
+	serverPrefix     = "server#"
+	transitionPrefix = "transition#"
+)
+
+// Health is table health: per group one row, one row per server, drains, and
+// the transitions of both with a TTL.
+type Health struct {
+	DynamoDB DynamoDB
+	Table    string
+}
+
+// GroupHealth is all that table health remembers of a group but its history.
+type GroupHealth struct {
+	States map[string]health.State // by server
+	Drains map[string]Drain        // by server
+	Group  GroupRow
+}
+
+// Drain is an operator's order to keep a server out for a time.
+type Drain struct {
+	Until  time.Time
+	Reason string
+}
+
+// Pass says how the newest pass over the target groups ended.
+type Pass string
+
+// The ends of a pass.
+const (
+	PassPending Pass = "pending" // decided, not carried out yet
+	PassDone    Pass = "done"
+	PassFailed  Pass = "failed"
+)
+
+// GroupRow is the row of a group: its newest decision, and whether the target
+// groups have been made to match.
+type GroupRow struct {
+	Case          health.Case                  `dynamodbav:"case"`
+	Below         int                          `dynamodbav:"below"`
+	Members       map[string]health.Membership `dynamodbav:"members"`
+	Reasons       map[string]string            `dynamodbav:"reasons"`
+	FailOpen      bool                         `dynamodbav:"fail_open"`
+	FailOpenSince time.Time                    `dynamodbav:"fail_open_since,omitempty"` // round; zero unless FailOpen
+	Decided       time.Time                    `dynamodbav:"decided"`                   // round that brought the decision
+	Version       string                       `dynamodbav:"fleet_version"`             // fleet.Fleet.Version
+	Pass          Pass                         `dynamodbav:"pass"`
+	PassError     string                       `dynamodbav:"pass_error,omitempty"`
+}
+
+// Transition is one line of a group's history. Server is empty where the group
+// itself changed: its fail-open began or ended.
+type Transition struct {
+	Server    string
+	From, To  string
+	At        time.Time // round of the evidence
+	Rule      string
+	Outcome   health.Outcome // empty for a group
+	HeldUntil time.Time      // zero unless a hold-down begins
+}
+
+type serverItem struct {
+	Group     string         `dynamodbav:"group"`
+	Item      string         `dynamodbav:"item"`
+	Server    string         `dynamodbav:"server"`
+	Status    health.Status  `dynamodbav:"status"`
+	Since     time.Time      `dynamodbav:"since"`
+	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
+	HoldDown  string         `dynamodbav:"hold_down"` // a Go duration
+	Rule      health.Rule    `dynamodbav:"rule"`
+	Outcome   health.Outcome `dynamodbav:"outcome"`
+}
+
+type groupItemRow struct {
+	Group string `dynamodbav:"group"`
+	Item  string `dynamodbav:"item"`
+	GroupRow
+}
+
+type drainItem struct {
+	Until  time.Time `dynamodbav:"until"`
+	Reason string    `dynamodbav:"reason"`
+}
+
+type transitionItem struct {
+	Group     string         `dynamodbav:"group"`
+	Item      string         `dynamodbav:"item"`
+	Server    string         `dynamodbav:"server,omitempty"`
+	From      string         `dynamodbav:"from"`
+	To        string         `dynamodbav:"to"`
+	At        time.Time      `dynamodbav:"at"`
+	Rule      string         `dynamodbav:"rule"`
+	Outcome   health.Outcome `dynamodbav:"outcome,omitempty"`
+	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
+	ExpiresAt int64          `dynamodbav:"expires_at"`
+}
+
+// Group reads what is remembered of a group. A row that cannot be read is an
+// error: to take it for absent would forget a hold-down.
+func (h *Health) Group(ctx context.Context, group string) (GroupHealth, error) {
+	items, err := query(ctx, h.DynamoDB, &dynamodb.QueryInput{
+		TableName:                &h.Table,
+		KeyConditionExpression:   aws.String("#group = :group AND #item < :history"),
+		ExpressionAttributeNames: map[string]string{"#group": "group", "#item": "item"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":group": stringValue(group), ":history": stringValue(transitionPrefix),
+		},
+	})
+	if err != nil {
+		return GroupHealth{}, err
+	}
+	g := GroupHealth{States: map[string]health.State{}, Drains: map[string]Drain{}}
+	for _, item := range items {
+		if err := g.add(item); err != nil {
+			return GroupHealth{}, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
+		}
+	}
+	return g, nil
+}
+
+// add files one item under its kind. Items of unknown kinds belong to a newer
+// version and are left alone.
+func (g *GroupHealth) add(item map[string]types.AttributeValue) error {
+	key, ok := item["item"].(*types.AttributeValueMemberS)
+	if !ok {
+		return errors.New("item is not a string")
+	}
+	switch {
+	case key.Value == groupItem:
+		return attributevalue.UnmarshalMap(item, &g.Group)
+	case strings.HasPrefix(key.Value, drainPrefix):
+		var row drainItem
+		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
+			return err
+		}
+		g.Drains[strings.TrimPrefix(key.Value, drainPrefix)] = Drain(row)
+	case strings.HasPrefix(key.Value, serverPrefix):
+		state, err := decodeState(item)
+		if err != nil {
+			return err
+		}
+		g.States[strings.TrimPrefix(key.Value, serverPrefix)] = state
+	}
+	return nil
+}
+
+func decodeState(item map[string]types.AttributeValue) (health.State, error) {
+	var row serverItem
+	if err := attributevalue.UnmarshalMap(item, &row); err != nil {
+		return health.State{}, err
+	}
+	switch row.Status {
+	case health.Up, health.Down, health.HoldDown:
+	default:
+		return health.State{}, fmt.Errorf("status %q is not a known one", row.Status)
+	}
+	hold, err := time.ParseDuration(row.HoldDown)
+	if err != nil {
+		return health.State{}, fmt.Errorf("hold_down: %w", err)
+	}
+	return health.State{Status: row.Status, Since: row.Since, HeldUntil: row.HeldUntil, HoldDown: hold}, nil
+}
+
+// SaveState stores a server's new state and the transition that led to it. The
+// transition is first: its key is made of the round, so a replay after a crash
+// between the two writes it again instead of losing it. ErrNotNewer says that
+// another reconciler has gone further; its state must be read before going on.
+func (h *Health) SaveState(ctx context.Context, group, server string, s health.State, t health.Transition) error {
+	err := h.saveTransition(ctx, group, Transition{
+		Server: server, From: string(t.From), To: string(t.To), At: t.At,
+		Rule: string(t.Rule), Outcome: t.Outcome, HeldUntil: t.HeldUntil,
+	})
+	if err != nil {
+		return err
+	}
+	item, err := encode(serverItem{
+		Group: group, Item: serverPrefix + server, Server: server,
+		Status: s.Status, Since: s.Since, HeldUntil: s.HeldUntil, HoldDown: s.HoldDown.String(),
+		Rule: t.Rule, Outcome: t.Outcome,
+	})
+	if err != nil {
+		return fmt.Errorf("encoding state of %s/%s: %w", group, server, err)
+	}
+	_, err = h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &h.Table, Item: item,
+		// Equal is allowed: the answer to a write that happened may have been lost.
+		ConditionExpression:       aws.String("attribute_not_exists(#since) OR #since <= :since"),
+		ExpressionAttributeNames:  map[string]string{"#since": "since"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":since": timeValue(s.Since)},
+	})
+	if conditionFailed(err) {
+		err = ErrNotNewer
+	}
+	if err != nil {
+		return fmt.Errorf("saving state of %s/%s: %w", group, server, err)
+	}
+	return nil
+}
+
+// SaveGroup stores a group's row, and a transition where fail-open changed.
+func (h *Health) SaveGroup(ctx context.Context, group string, row GroupRow, t *Transition) error {
+	if t != nil {
+		if err := h.saveTransition(ctx, group, *t); err != nil {
+			return err
+		}
+	}
+	item, err := encode(groupItemRow{Group: group, Item: groupItem, GroupRow: row})
+	if err != nil {
+		return fmt.Errorf("encoding row of group %s: %w", group, err)
+	}
+	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
+		return fmt.Errorf("saving row of group %s: %w", group, err)
+	}
+	return nil
+}
+
+func (h *Health) saveTransition(ctx context.Context, group string, t Transition) error {
+	subject := groupItem
+	if t.Server != "" {
+		subject = serverPrefix + t.Server
+	}
+	item, err := encode(transitionItem{
+		Group: group, Item: transitionPrefix + formatTime(t.At) + "#" + subject, Server: t.Server,
+		From: t.From, To: t.To, At: t.At, Rule: t.Rule, Outcome: t.Outcome, HeldUntil: t.HeldUntil,
+		ExpiresAt: t.At.Add(transitionRetention).Unix(),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding transition of %s/%s: %w", group, subject, err)
+	}
+	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
+		return fmt.Errorf("saving transition of %s/%s: %w", group, subject, err)
+	}
+	return nil
+}
+
+// Transitions reads the newest transitions of a group, newest first.
+func (h *Health) Transitions(ctx context.Context, group string, limit int32) ([]Transition, error) {
+	items, err := query(ctx, h.DynamoDB, &dynamodb.QueryInput{
+		TableName:                &h.Table,
+		KeyConditionExpression:   aws.String("#group = :group AND begins_with(#item, :history)"),
+		ExpressionAttributeNames: map[string]string{"#group": "group", "#item": "item"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":group": stringValue(group), ":history": stringValue(transitionPrefix),
+		},
+		ScanIndexForward: aws.Bool(false),
+		Limit:            &limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Transition, 0, len(items))
+	for _, item := range items {
+		var row transitionItem
+		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
+			return nil, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
+		}
+		list = append(list, Transition{
+			Server: row.Server, From: row.From, To: row.To, At: row.At,
+			Rule: row.Rule, Outcome: row.Outcome, HeldUntil: row.HeldUntil,
+		})
+	}
+	return list, nil
+}
