@@ -52,9 +52,9 @@ type Pass string
 
 // The ends of a pass.
 const (
-	PassPending Pass = "pending" // decided, not carried out yet
+	PassPending Pass = "pending" // not carried out yet, or not wholly: to be repeated at once
 	PassDone    Pass = "done"
-	PassFailed  Pass = "failed"
+	PassFailed  Pass = "failed" // what could be done is done; the rest is tried again with the next regular pass
 )
 
 // GroupRow is the row of a group: its newest decision, and whether the target
@@ -239,7 +239,7 @@ func (h *Health) SaveGroup(ctx context.Context, group string, row GroupRow, t *T
 }
 
 func (h *Health) saveTransition(ctx context.Context, group string, t Transition) error {
-	subject := groupItem
+	subject := groupItem + "#" + t.To
 	if t.Server != "" {
 		subject = serverPrefix + t.Server
 	}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"radwitness/pkg/credentials"
+)
+
+// secrets reads credentials from AWS, or from the given environment. A client
+// is only built when a fleet asks for its service.
+func secrets(cfg aws.Config, environ []string, log *slog.Logger) *credentials.Store {
+	return &credentials.Store{
+		SecretsManager: sync.OnceValues(func() (credentials.SecretsManagerAPI, error) {
+			return secretsmanager.NewFromConfig(cfg), nil
+		}),
+		SSM: sync.OnceValues(func() (credentials.SSMAPI, error) {
+			return ssm.NewFromConfig(cfg), nil
+		}),
+		LookupEnv: func(name string) (string, bool) {
+			for _, pair := range environ {
+				if value, ok := strings.CutPrefix(pair, name+"="); ok {
+					return value, true
+				}
+			}
+			return "", false
+		},
+		Warn: func(err error) { log.Warn("credentials not refreshed", "error", err) },
+	}
+}

@@ -1,0 +1,53 @@
+// Command reconciler is the Lambda handler of the stream of table probes. It
+// keeps the NLB's target groups equal to the servers that authenticate.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+
+	"radwitness/pkg/balancer"
+	"radwitness/pkg/bootstrap"
+	"radwitness/pkg/reconciler"
+	"radwitness/pkg/store"
+)
+
+func main() {
+	r, err := function(context.Background())
+	if err != nil {
+		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the reconciler cannot start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(r.Handle)
+}
+
+// function wires the Lambda function.
+func function(ctx context.Context) (*reconciler.Reconciler, error) {
+	f, err := bootstrap.New(ctx, os.Environ(), os.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := f.Table("RADWITNESS_PROBES_TABLE")
+	if err != nil {
+		return nil, err
+	}
+	health, err := f.Table("RADWITNESS_HEALTH_TABLE")
+	if err != nil {
+		return nil, err
+	}
+	db := dynamodb.NewFromConfig(f.AWS)
+	return &reconciler.Reconciler{
+		Fleet:    f.Fleet,
+		Probes:   &store.Probes{DynamoDB: db, Table: probes},
+		Health:   &store.Health{DynamoDB: db, Table: health},
+		Balancer: &balancer.Client{ELBv2: elbv2.NewFromConfig(f.AWS), EC2: ec2.NewFromConfig(f.AWS)},
+		Log:      f.Log,
+		Metrics:  f.Metrics,
+	}, nil
+}

@@ -1,0 +1,171 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"radwitness/pkg/health"
+)
+
+// Desired is what a target group should look like.
+type Desired struct {
+	Decision health.Decision
+	Servers  []Resolution // every configured server of the group, in any order
+	Prune    bool         // also deregister targets that no server owns
+}
+
+// Resolution is the target that stands for a server, or why there is none.
+type Resolution struct {
+	Server   string
+	Target   Target // zero if Refused
+	Refused  string // why the server cannot be resolved; empty if it is
+	NotReady string // why the target cannot be registered now, though it may be deregistered; empty if it can
+}
+
+// Change is one target to be registered or deregistered, and why.
+type Change struct {
+	Target   Target          `json:"target"`
+	Server   string          `json:"server,omitempty"`   // empty if no server owns the target
+	Standing health.Standing `json:"standing,omitempty"` // of that server
+	Reason   string          `json:"reason"`
+}
+
+// backs reports whether the server of the change, once registered, is one that
+// the group can lean on.
+func (c Change) backs() bool {
+	return c.Standing == health.StandingSolid || c.Standing == health.StandingHoldDown
+}
+
+// Refusal is a server that cannot be put behind the load balancer as configured.
+type Refusal struct {
+	Server string `json:"server"`
+	Reason string `json:"reason"`
+}
+
+// Listed is one target that the load balancer lists.
+type Listed struct {
+	Target Target `json:"target"`
+	Server string `json:"server,omitempty"` // empty if no server owns the target
+	TargetState
+}
+
+// Plan is what has to change in a target group, and what was seen and left
+// alone. All lists are sorted, so equal inputs print equal plans.
+type Plan struct {
+	TargetGroup string    `json:"target_group"` // ARN
+	Register    []Change  `json:"register,omitempty"`
+	Deregister  []Change  `json:"deregister,omitempty"`
+	Withheld    []Change  `json:"withheld,omitempty"`   // deregistrations that are wanted but would do harm
+	Refused     []Refusal `json:"refused,omitempty"`    // servers that cannot be registered
+	Unmanaged   []Target  `json:"unmanaged,omitempty"`  // registered, owned by no server
+	Registered  []string  `json:"registered,omitempty"` // servers that were found registered
+	Observed    []Listed  `json:"observed,omitempty"`
+	Below       int       `json:"below"`   // the floor: deregister nothing while fewer servers than this back the group; 0 is no floor
+	Backing     int       `json:"backing"` // servers up or held down that are registered already and stay
+}
+
+// Empty reports whether there is nothing to call.
+func (p Plan) Empty() bool {
+	return len(p.Register) == 0 && len(p.Deregister) == 0
+}
+
+// NewPlan compares what is with what should be. It assumes that every
+// registration will succeed; Client.Apply looks again when it knows.
+func NewPlan(o Observation, d Desired) Plan {
+	p := Plan{TargetGroup: o.ARN, Below: d.Decision.Below}
+	owners := make(map[Target]string, len(d.Servers))
+	var leaving []Change
+	unresolved := "" // a server whose target is not known
+	for _, r := range slices.SortedFunc(slices.Values(d.Servers), byServer) {
+		if owner, taken := owners[r.Target]; taken && r.Refused == "" {
+			r.Refused = fmt.Sprintf("%v is already the target of %s", r.Target, owner)
+		}
+		if r.Refused != "" {
+			p.Refused = append(p.Refused, Refusal{r.Server, r.Refused})
+			unresolved = r.Server
+			continue
+		}
+		owners[r.Target] = r.Server
+		registered := o.Registered(r.Target)
+		if registered {
+			p.Registered = append(p.Registered, r.Server)
+		}
+		// A server without a verdict has no membership, which is as good as keep.
+		v, _ := d.Decision.Verdict(r.Server)
+		change := Change{Target: r.Target, Server: r.Server, Standing: v.Standing, Reason: v.Reason}
+		switch {
+		case registered && v.Membership == health.Out:
+			leaving = append(leaving, change)
+		case registered && change.backs():
+			p.Backing++
+		case registered || v.Membership != health.In: // stays as it is
+		case r.NotReady != "":
+			p.Refused = append(p.Refused, Refusal{r.Server, r.NotReady})
+		default:
+			if o.States[r.Target].State == elbv2types.TargetHealthStateEnumDraining {
+				change.Reason += "; ends its draining"
+			}
+			p.Register = append(p.Register, change)
+		}
+	}
+
+	for t, state := range o.States {
+		owner, owned := owners[t]
+		p.Observed = append(p.Observed, Listed{Target: t, Server: owner, TargetState: state})
+		if owned || !state.Registered() {
+			continue
+		}
+		p.Unmanaged = append(p.Unmanaged, t)
+		change := Change{Target: t, Reason: "no configured server owns it"}
+		switch {
+		case !d.Prune:
+		case unresolved != "":
+			change.Reason += ", but it may be the target of " + unresolved
+			p.Withheld = append(p.Withheld, change)
+		default:
+			leaving = append(leaving, change)
+		}
+	}
+
+	allowed, withheld := guard(p.Below, p.Backing, p.Register, leaving)
+	p.Deregister = allowed
+	p.Withheld = append(p.Withheld, withheld...)
+	for _, changes := range [][]Change{p.Register, p.Deregister, p.Withheld} {
+		slices.SortFunc(changes, byTarget)
+	}
+	slices.SortFunc(p.Unmanaged, Target.Compare)
+	slices.SortFunc(p.Observed, func(a, b Listed) int { return a.Target.Compare(b.Target) })
+	return p
+}
+
+// guard splits deregistrations into those that may go and those that must
+// wait. backing servers are registered and stay, and registered are the
+// registrations that succeeded. As long as these come to fewer than below,
+// nothing leaves but what an operator has drained: the NLB must not be left
+// with less than the fail-open floor because a registration failed.
+func guard(below, backing int, registered, leaving []Change) (allowed, withheld []Change) {
+	for _, c := range registered {
+		if c.backs() {
+			backing++
+		}
+	}
+	for _, c := range leaving {
+		if backing < below && c.Standing != health.StandingDrained {
+			c.Reason = fmt.Sprintf("%s; but only %d registered servers are up or held down, the floor is %d", c.Reason, backing, below)
+			withheld = append(withheld, c)
+			continue
+		}
+		allowed = append(allowed, c)
+	}
+	return allowed, withheld
+}
+
+func byServer(a, b Resolution) int { return strings.Compare(a.Server, b.Server) }
+
+func byTarget(a, b Change) int {
+	return cmp.Or(a.Target.Compare(b.Target), strings.Compare(a.Server, b.Server))
+}

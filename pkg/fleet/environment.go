@@ -1,0 +1,75 @@
+package fleet
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// variablePrefix begins the name of every environment variable that belongs to
+// radwitness.
+const variablePrefix = "RADWITNESS_"
+
+// otherVariables belong to the functions themselves and override nothing.
+func otherVariables() []string {
+	return []string{
+		"RADWITNESS_FLEET",
+		"RADWITNESS_PROBES_TABLE",
+		"RADWITNESS_HEALTH_TABLE",
+		"RADWITNESS_LOG_LEVEL",
+	}
+}
+
+// readEnvironment decodes and checks the overrides in an environment. It also
+// returns their assignments, NAME=VALUE, sorted.
+func (r *report) readEnvironment(environ []string) (overrideForm, []string) {
+	values := map[string]string{}
+	for _, assignment := range environ {
+		name, value, _ := strings.Cut(assignment, "=")
+		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(otherVariables(), name) {
+			values[name] = value
+		}
+	}
+	var form overrideForm
+	known := map[string]reflect.Value{}
+	addVariables(known, "", reflect.ValueOf(&form).Elem())
+	names := slices.Sorted(maps.Keys(known))
+
+	var inForce []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := place{variable: name}
+		pointer, ok := known[name]
+		if !ok {
+			r.fail(at, "unknown variable%s; known are %s", suggest(name, names), strings.Join(names, ", "))
+			continue
+		}
+		pointer.Set(reflect.New(pointer.Type().Elem()))
+		if err := decodeText(values[name], pointer.Elem()); err != nil {
+			r.fail(at, "%v", err)
+		}
+		inForce = append(inForce, name+"="+values[name])
+	}
+	r.checkProbe(&form.Probe, inVariables("probe"))
+	r.checkHealth(&form.Health, inVariables("health"))
+	r.checkGroupSettings(form.Mode, form.ReconcileInterval, inVariables(""))
+	return form, inForce
+}
+
+// addVariables adds the scalars of a form by the names of their variables.
+// Lists have no variable.
+func addVariables(known map[string]reflect.Value, key string, form reflect.Value) {
+	for name, f := range fields(form) {
+		switch path := join(key, name); {
+		case f.value.Kind() == reflect.Struct:
+			addVariables(known, path, f.value)
+		case f.value.Type().Elem().Kind() != reflect.Slice:
+			known[variable(path).variable] = f.value
+		}
+	}
+}
+
+// variable returns the place of a key in the environment.
+func variable(key string) place {
+	return place{variable: variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))}
+}

@@ -1,0 +1,190 @@
+package probe
+
+import (
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"layeh.com/radius"
+	"layeh.com/radius/rfc2865"
+	"layeh.com/radius/rfc2869"
+
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+)
+
+// The reasons to refuse a datagram. outcomeOf says what each makes of a probe.
+var (
+	errShort                       = errors.New("answer is shorter than 20 octets")
+	errLength                      = errors.New("answer's Length does not fit the datagram")
+	errIdentifier                  = errors.New("answer has another Identifier than the request")
+	errCode                        = errors.New("answer's Code does not fit the request")
+	errAttribute                   = errors.New("answer has an attribute that does not parse")
+	errMessageAuthenticatorForm    = errors.New("answer has more than one Message-Authenticator or one of a wrong length")
+	errResponseAuthenticator       = errors.New("wrong Response Authenticator, as from another shared secret")
+	errMessageAuthenticator        = errors.New("wrong Message-Authenticator")
+	errMessageAuthenticatorMissing = errors.New("answer without Message-Authenticator")
+)
+
+// maxReplyMessage is the longest text that is kept of an answer, in bytes.
+const maxReplyMessage = 253
+
+// answer is an authentic answer to a transaction.
+type answer struct {
+	outcome              health.Outcome
+	replyMessage         string
+	messageAuthenticator bool // it carried a valid one
+}
+
+// read judges a datagram: the answer, or the reason to refuse it. What cannot
+// be an answer is told before what is not authentic, so that an echo of the
+// request does not look like a wrong secret.
+func (t *transaction) read(datagram []byte) (answer, error) {
+	if len(datagram) < headerLength {
+		return answer{}, errShort
+	}
+	length := int(binary.BigEndian.Uint16(datagram[2:]))
+	if length < headerLength || length > min(len(datagram), radius.MaxPacketLength) {
+		return answer{}, errLength
+	}
+	// Octets beyond Length are padding (RFC 2865 section 3) and in no hash.
+	b := datagram[:length]
+	if b[1] != t.wire[1] {
+		return answer{}, errIdentifier
+	}
+	code := radius.Code(b[0])
+	outcome, ok := t.method.outcome(code)
+	if !ok {
+		return answer{}, fmt.Errorf("%w: %v", errCode, code)
+	}
+	attributes, err := scan(b)
+	if err != nil {
+		return answer{}, err
+	}
+	if !t.authentic(b) {
+		return answer{}, errResponseAuthenticator
+	}
+	present, err := t.checkMessageAuthenticator(b, attributes.messageAuthenticators)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{
+		outcome:              outcome,
+		replyMessage:         printable(attributes.replyMessage),
+		messageAuthenticator: present,
+	}, nil
+}
+
+// authentic tells whether the Response Authenticator of a packet is right, RFC
+// 2865 section 3.
+func (t *transaction) authentic(b []byte) bool {
+	hash := md5.New()
+	hash.Write(b[:4])
+	hash.Write(t.wire[4:headerLength])
+	hash.Write(b[headerLength:])
+	hash.Write(t.secret)
+	return subtle.ConstantTimeCompare(hash.Sum(nil), b[4:headerLength]) == 1
+}
+
+// checkMessageAuthenticator applies the policy and tells whether the packet
+// has a valid Message-Authenticator.
+func (t *transaction) checkMessageAuthenticator(b []byte, found []span) (bool, error) {
+	switch {
+	case t.policy == fleet.MessageAuthenticatorOff:
+		return false, nil
+	case len(found) > 1:
+		return false, errMessageAuthenticatorForm
+	case len(found) == 1:
+		return t.verifyMessageAuthenticator(b, found[0])
+	case t.policy == fleet.MessageAuthenticatorRequired, t.seen:
+		return false, errMessageAuthenticatorMissing
+	}
+	return false, nil
+}
+
+// verifyMessageAuthenticator checks the attribute at s, RFC 3579 section 3.2:
+// an HMAC over the packet with the authenticator of the request and with zeros
+// in place of the value.
+func (t *transaction) verifyMessageAuthenticator(b []byte, s span) (bool, error) {
+	if s.end-s.start != messageAuthenticatorLength {
+		return false, errMessageAuthenticatorForm
+	}
+	mac := hmac.New(md5.New, t.secret)
+	mac.Write(b[:4])
+	mac.Write(t.wire[4:headerLength])
+	mac.Write(b[headerLength:s.start])
+	mac.Write(make([]byte, messageAuthenticatorLength))
+	mac.Write(b[s.end:])
+	if !hmac.Equal(mac.Sum(nil), b[s.start:s.end]) {
+		return false, errMessageAuthenticator
+	}
+	return true, nil
+}
+
+// span is where the value of an attribute stands in a packet.
+type span struct{ start, end int }
+
+// attributes are those of an answer that the codec looks at.
+type attributes struct {
+	messageAuthenticators []span
+	replyMessage          []byte // several are joined by a space
+}
+
+// scan walks the attributes of a packet. All of them must parse.
+func scan(b []byte) (attributes, error) {
+	var found attributes
+	for at := headerLength; at < len(b); {
+		if len(b)-at < 2 {
+			return attributes{}, errAttribute
+		}
+		value := span{at + 2, at + int(b[at+1])}
+		if value.end < value.start || value.end > len(b) {
+			return attributes{}, errAttribute
+		}
+		switch radius.Type(b[at]) {
+		case rfc2869.MessageAuthenticator_Type:
+			found.messageAuthenticators = append(found.messageAuthenticators, value)
+		case rfc2865.ReplyMessage_Type:
+			if len(found.replyMessage) > 0 {
+				found.replyMessage = append(found.replyMessage, ' ')
+			}
+			found.replyMessage = append(found.replyMessage, b[value.start:value.end]...)
+		}
+		at = value.end
+	}
+	return found, nil
+}
+
+// printable turns text from the network into text that is safe to show: what
+// is not printable or not UTF-8 is escaped as in a Go string, and so is the
+// backslash, so that an escape cannot be forged. It is cut to maxReplyMessage
+// bytes, never within a character or an escape.
+func printable(text []byte) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		shown := string(text[:size])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			shown = fmt.Sprintf(`\x%02x`, text[0])
+		case r < utf8.RuneSelf && !strconv.IsPrint(r):
+			shown = fmt.Sprintf(`\x%02x`, r)
+		case r == '\\':
+			shown = `\\`
+		case !strconv.IsPrint(r):
+			shown = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+		}
+		if out.Len()+len(shown) > maxReplyMessage {
+			break
+		}
+		out.WriteString(shown)
+		text = text[size:]
+	}
+	return out.String()
+}

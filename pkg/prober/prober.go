@@ -1,0 +1,202 @@
+// Package prober is the prober function: it runs the rounds of a minute,
+// probes every due server of a round at the same time, and records what came of
+// it. It decides nothing about membership.
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+	"radwitness/pkg/probe"
+	"radwitness/pkg/store"
+	"radwitness/pkg/telemetry"
+)
+
+const (
+	maxSockets  = 512 // Lambda gives a function 1,024 descriptors
+	maxWrites   = 64  // DynamoDB calls at once, so that connections stay few
+	callTimeout = 5 * time.Second
+)
+
+// Transactor makes one RADIUS transaction.
+type Transactor interface {
+	Probe(context.Context, probe.Request) probe.Result
+}
+
+// Credentials gives the secrets of a source.
+type Credentials interface {
+	Get(context.Context, fleet.Credential) (probe.Credentials, error)
+}
+
+// Store is table probes.
+type Store interface {
+	Record(context.Context, store.ProbeResult) (store.ProbeRow, error)
+	Group(context.Context, string) (map[string]store.ProbeRow, error)
+}
+
+// Prober probes the servers of a fleet. It may be used by one invocation at a
+// time, as Lambda does; what it remembers between them only saves work.
+type Prober struct {
+	Fleet       *fleet.Fleet
+	Transactor  Transactor
+	Credentials Credentials
+	Store       Store
+	Log         *slog.Logger
+	Metrics     *telemetry.Metrics
+
+	setup   sync.Once
+	sockets *semaphore.Weighted
+	writes  *semaphore.Weighted
+
+	mu   sync.Mutex
+	rows map[serverKey]store.ProbeRow // newest known row of each server
+}
+
+// serverKey identifies a server in the fleet.
+type serverKey struct{ group, server string }
+
+func (k serverKey) String() string { return k.group + "/" + k.server }
+
+// member is a server with the group settings that its probes need.
+type member struct {
+	key        serverKey
+	server     fleet.Server
+	credential fleet.Credential
+	threshold  int
+}
+
+// address is where the server is probed.
+func (m member) address() netip.AddrPort {
+	return netip.AddrPortFrom(m.server.Address, m.server.Probe.Port)
+}
+
+func (p *Prober) prepare() {
+	p.setup.Do(func() {
+		p.sockets = semaphore.NewWeighted(maxSockets)
+		p.writes = semaphore.NewWeighted(maxWrites)
+		p.rows = map[serverKey]store.ProbeRow{}
+	})
+}
+
+// members lists the servers that the filter lets through, in fleet order.
+func (p *Prober) members(keep func(serverKey) bool) []member {
+	var list []member
+	for _, g := range p.Fleet.Groups {
+		for _, s := range g.Servers {
+			key := serverKey{g.Name, s.Name}
+			if keep(key) {
+				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold})
+			}
+		}
+	}
+	return list
+}
+
+// load reads the rows of the members' groups, for what a cold start cannot
+// know: running streaks, and whether a Message-Authenticator was ever seen.
+// A failure is logged and costs only that knowledge.
+func (p *Prober) load(ctx context.Context, members []member) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	groups := map[string]bool{}
+	for _, m := range members {
+		groups[m.key.group] = true
+	}
+	var wg sync.WaitGroup
+	for group := range groups {
+		wg.Go(func() {
+			if p.writes.Acquire(ctx, 1) != nil {
+				return
+			}
+			defer p.writes.Release(1)
+			rows, err := p.Store.Group(ctx, group)
+			if err != nil {
+				p.Log.Error("rows not read", "group", group, "error", err)
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for server, row := range rows {
+				p.rows[serverKey{group, server}] = row
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (p *Prober) row(key serverKey) (store.ProbeRow, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	row, ok := p.rows[key]
+	return row, ok
+}
+
+// probe makes one transaction with a server. A secret that cannot be read is
+// the prober's fault, not the server's.
+func (p *Prober) probe(ctx context.Context, m member) probe.Result {
+	secrets, err := p.Credentials.Get(ctx, m.credential)
+	if err != nil {
+		return probe.Result{Outcome: health.ProberError, Reason: err.Error()}
+	}
+	if err := p.sockets.Acquire(ctx, 1); err != nil {
+		return probe.Result{Outcome: health.ProberError, Reason: "waiting for a free socket: " + err.Error()}
+	}
+	defer p.sockets.Release(1)
+	row, _ := p.row(m.key)
+	settings := m.server.Probe
+	return p.Transactor.Probe(ctx, probe.Request{
+		Server:                   m.address(),
+		Method:                   settings.Method,
+		AttemptTimeout:           settings.AttemptTimeout,
+		Attempts:                 settings.Attempts,
+		MessageAuthenticator:     settings.MessageAuthenticator,
+		MessageAuthenticatorSeen: row.MessageAuthenticatorSeen,
+		NASIdentifier:            settings.NASIdentifier,
+		Credentials:              secrets,
+	})
+}
+
+// record writes a result and remembers the row. The write has a time of its
+// own: the deadline that ended a probe must not lose its result.
+func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.Result) (store.ProbeRow, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if err := p.writes.Acquire(ctx, 1); err != nil {
+		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: waiting for a free connection: %w", m.key, err)
+	}
+	defer p.writes.Release(1)
+	row, err := p.Store.Record(ctx, store.ProbeResult{
+		Group: m.key.group, Server: m.key.server,
+		Address:  m.address().String(),
+		Method:   string(m.server.Probe.Method),
+		Round:    round,
+		Outcome:  r.Outcome,
+		Evidence: m.server.Probe.Criteria.Evidence(r.Outcome),
+		Reason:   r.Reason, Latency: r.Latency, Transmissions: r.Transmissions,
+		ReplyMessage: r.ReplyMessage, MessageAuthenticator: r.MessageAuthenticator,
+	})
+	if err != nil {
+		return store.ProbeRow{}, err
+	}
+	before, known := p.row(m.key)
+	p.mu.Lock()
+	p.rows[m.key] = row
+	p.mu.Unlock()
+	if known && before.Outcome != row.Outcome {
+		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.server, "round", round,
+			"from", before.Outcome, "to", row.Outcome, "reason", r.Reason)
+	}
+	return row, nil
+}
+
+// recorded reports whether an error of record means that the row is up to
+// date all the same, by another invocation's hand.
+func recorded(err error) bool { return err == nil || errors.Is(err, store.ErrNotNewer) }

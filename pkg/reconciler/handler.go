@@ -1,0 +1,143 @@
+package reconciler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"radwitness/pkg/balancer"
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+)
+
+// Request asks by hand what a pass would do. An empty group means all.
+type Request struct {
+	Action string `json:"action"` // "plan"
+	Group  string `json:"group"`
+}
+
+const knownFields = `"action" ("plan") and "group"`
+
+// PlanReport is the answer to a Request.
+type PlanReport struct {
+	FleetVersion string      `json:"fleet_version"`
+	Groups       []GroupPlan `json:"groups"`
+}
+
+// GroupPlan is what a pass over a group would do now, and why.
+type GroupPlan struct {
+	Group        string            `json:"group"`
+	Mode         fleet.Mode        `json:"mode"` // in observe mode a pass does nothing
+	Case         health.Case       `json:"case"`
+	Below        int               `json:"below"`
+	FailOpen     bool              `json:"fail_open"`
+	Servers      []ServerPlan      `json:"servers"`
+	TargetGroups []TargetGroupPlan `json:"target_groups"`
+}
+
+// ServerPlan is the decision for one server.
+type ServerPlan struct {
+	Server     string            `json:"server"`
+	Status     health.Status     `json:"status"`
+	Since      *time.Time        `json:"since,omitempty"`
+	HeldUntil  *time.Time        `json:"held_until,omitempty"`
+	Outcome    health.Outcome    `json:"outcome,omitempty"` // of the newest probe
+	Round      *time.Time        `json:"round,omitempty"`   // of the newest probe
+	Membership health.Membership `json:"membership"`
+	Reason     string            `json:"reason"`
+}
+
+// TargetGroupPlan is the plan for one target group, or why there is none.
+type TargetGroupPlan struct {
+	balancer.Plan
+	Error string `json:"error,omitempty"`
+}
+
+// Handle is the Lambda handler. A DynamoDB Streams event answers its
+// batchItemFailures; any other JSON object is a Request and answers its
+// PlanReport.
+func (r *Reconciler) Handle(ctx context.Context, event json.RawMessage) (any, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
+		defer cancel()
+	}
+	var stream struct {
+		Records []json.RawMessage `json:"Records"`
+	}
+	if err := json.Unmarshal(event, &stream); err != nil {
+		return nil, fmt.Errorf("reading event: a JSON object is needed, either a DynamoDB Streams event or a request with %s: %w", knownFields, err)
+	}
+	if stream.Records != nil {
+		return r.Batch(ctx, stream.Records), nil
+	}
+	var request Request
+	d := json.NewDecoder(bytes.NewReader(event))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&request); err != nil {
+		return nil, fmt.Errorf("reading request: %w; the fields of a request are %s", err, knownFields)
+	}
+	if request.Action != "plan" {
+		return nil, fmt.Errorf("action %q is not known; the fields of a request are %s", request.Action, knownFields)
+	}
+	return r.Plan(ctx, request.Group)
+}
+
+// Plan says what a pass over a group, or over all, would do now. It changes
+// nothing.
+func (r *Reconciler) Plan(ctx context.Context, group string) (PlanReport, error) {
+	groups := r.Fleet.Groups
+	if group != "" {
+		g, ok := r.Fleet.Group(group)
+		if !ok {
+			return PlanReport{}, fmt.Errorf("group %q is not in the fleet", group)
+		}
+		groups = []fleet.Group{g}
+	}
+	report := PlanReport{FleetVersion: r.Fleet.Version}
+	var failures []error
+	for _, g := range groups {
+		v, err := r.read(ctx, g)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		report.Groups = append(report.Groups, r.planGroup(ctx, v))
+	}
+	return report, errors.Join(failures...)
+}
+
+func (r *Reconciler) planGroup(ctx context.Context, v view) GroupPlan {
+	d := v.decide()
+	p := GroupPlan{Group: v.group.Name, Mode: v.group.Mode, Case: d.Case, Below: d.Below, FailOpen: d.FailOpen}
+	for _, verdict := range d.Verdicts {
+		state, row := v.remember.States[verdict.Server], v.rows[verdict.Server]
+		if state.Status == "" {
+			state.Status = health.Unknown
+		}
+		p.Servers = append(p.Servers, ServerPlan{
+			Server: verdict.Server, Status: state.Status, Since: present(state.Since), HeldUntil: present(state.HeldUntil),
+			Outcome: row.Outcome, Round: present(row.Round), Membership: verdict.Membership, Reason: verdict.Reason,
+		})
+	}
+	for _, tg := range v.group.TargetGroups {
+		plan, err := r.Balancer.Plan(ctx, v.group, tg, d)
+		t := TargetGroupPlan{Plan: plan}
+		if err != nil {
+			t.TargetGroup, t.Error = tg.ARN, err.Error()
+		}
+		p.TargetGroups = append(p.TargetGroups, t)
+	}
+	return p
+}
+
+// present makes a zero time absent from JSON.
+func present(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

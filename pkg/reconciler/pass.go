@@ -1,0 +1,170 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"radwitness/pkg/balancer"
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+	"radwitness/pkg/store"
+	"radwitness/pkg/telemetry"
+)
+
+// outcome is what a pass did to one target group.
+type outcome struct {
+	arn    string
+	plan   balancer.Plan
+	result balancer.Result
+	err    error
+}
+
+// has reports whether a server is registered after the pass.
+func (o outcome) has(server string) bool {
+	is := func(c balancer.Change) bool { return c.Server == server }
+	return (slices.Contains(o.plan.Registered, server) || slices.ContainsFunc(o.result.Registered, is)) &&
+		!slices.ContainsFunc(o.result.Deregistered, is)
+}
+
+// mendable reports whether repeating the pass at once may end better. A target
+// that the load balancer refuses, or a target group that is not there, waits
+// for the next pass: delivering the records again would only hold up the shard.
+func (o outcome) mendable() bool {
+	switch {
+	case o.err == nil, errors.Is(o.err, balancer.ErrTargetGroupNotFound), errors.Is(o.err, balancer.ErrTargetType):
+		return false
+	}
+	return !o.result.OnlyRefusals()
+}
+
+// pass makes the target groups of a group match the decision, and records how
+// that went. In observe mode it does all but the two calls.
+func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error {
+	start := time.Now()
+	outcomes := make([]outcome, len(v.group.TargetGroups))
+	for i, tg := range v.group.TargetGroups {
+		o := &outcomes[i]
+		o.arn = tg.ARN
+		if o.plan, o.err = r.Balancer.Plan(ctx, v.group, tg, d); o.err != nil {
+			continue
+		}
+		if v.group.Mode == fleet.Enforce && !o.plan.Empty() {
+			o.result, o.err = r.Balancer.Apply(ctx, o.plan)
+		}
+	}
+	r.report(v, d, outcomes, start)
+
+	var failures []error
+	row := v.remember.Group
+	row.Pass = store.PassDone
+	for _, o := range outcomes {
+		if o.err == nil {
+			continue
+		}
+		failures = append(failures, o.err)
+		if o.mendable() {
+			row.Pass = store.PassPending
+		} else if row.Pass == store.PassDone {
+			row.Pass = store.PassFailed
+		}
+	}
+	err := errors.Join(failures...)
+	row.PassError = ""
+	if err != nil {
+		row.PassError = err.Error()
+	}
+	if row.Pass != v.remember.Group.Pass || row.PassError != v.remember.Group.PassError {
+		if err := r.Health.SaveGroup(ctx, v.group.Name, row, nil); err != nil {
+			return err
+		}
+	}
+	if row.Pass == store.PassPending {
+		return fmt.Errorf("passing over group %s: %w", v.group.Name, err)
+	}
+	r.setLastPass(v.group.Name, time.Now())
+	return nil
+}
+
+// report writes the one line and the metrics of a pass.
+func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start time.Time) {
+	now := time.Now()
+	up := d.Count(health.StandingSolid, health.StandingInDoubt)
+	down, held := d.Count(health.StandingDown), d.Count(health.StandingHoldDown)
+	registered, changes, failed := 0, 0, 0
+	for _, s := range v.group.Servers {
+		if !slices.ContainsFunc(outcomes, func(o outcome) bool { return !o.has(s.Name) }) {
+			registered++
+		}
+	}
+	level := slog.LevelInfo
+	targetGroups := make([]any, len(outcomes))
+	for i, o := range outcomes {
+		changes += len(o.result.Registered) + len(o.result.Deregistered)
+		if o.err != nil {
+			failed++
+			level = slog.LevelError
+		}
+		targetGroups[i] = o.summary(v.group.Mode)
+	}
+	lag := now.Sub(v.newest())
+	r.Log.Log(context.Background(), level, "pass", "group", v.group.Name, "mode", v.group.Mode,
+		"case", d.Case, "fail_open", d.FailOpen, "up", up, "down", down, "held", held, "registered", registered,
+		"servers", len(v.group.Servers), "changes", changes, "lag_ms", lag.Milliseconds(),
+		"took_ms", now.Sub(start).Milliseconds(), "target_groups", targetGroups)
+
+	failOpen := 0.0
+	if d.FailOpen {
+		failOpen = 1
+	}
+	err := r.Metrics.Emit(now, v.group.Name,
+		telemetry.Metric{Name: "up", Unit: "Count", Value: float64(up)},
+		telemetry.Metric{Name: "down", Unit: "Count", Value: float64(down)},
+		telemetry.Metric{Name: "held", Unit: "Count", Value: float64(held)},
+		telemetry.Metric{Name: "registered", Unit: "Count", Value: float64(registered)},
+		telemetry.Metric{Name: "fail_open", Unit: "Count", Value: failOpen},
+		telemetry.Metric{Name: "passes", Unit: "Count", Value: 1},
+		telemetry.Metric{Name: "changes", Unit: "Count", Value: float64(changes)},
+		telemetry.Metric{Name: "errors", Unit: "Count", Value: float64(failed)},
+		telemetry.Metric{Name: "reconcile_lag_ms", Unit: "Milliseconds", Value: float64(lag.Milliseconds())},
+	)
+	if err != nil {
+		r.Log.Error("metrics not written", "error", err)
+	}
+}
+
+// summary is the part of the pass's line for one target group. What is empty is
+// left out.
+func (o outcome) summary(mode fleet.Mode) map[string]any {
+	s := map[string]any{"arn": o.arn}
+	list := func(key string, changes []balancer.Change) {
+		if len(changes) > 0 {
+			s[key] = changes
+		}
+	}
+	if mode == fleet.Enforce {
+		list("registered", o.result.Registered)
+		list("deregistered", o.result.Deregistered)
+	} else {
+		list("would_register", o.plan.Register)
+		list("would_deregister", o.plan.Deregister)
+	}
+	withheld := o.plan.Withheld
+	if len(o.result.Withheld) > 0 {
+		withheld = o.result.Withheld
+	}
+	list("withheld", withheld)
+	if len(o.plan.Refused) > 0 {
+		s["refused"] = o.plan.Refused
+	}
+	if len(o.plan.Unmanaged) > 0 {
+		s["unmanaged"] = o.plan.Unmanaged
+	}
+	if o.err != nil {
+		s["error"] = o.err.Error()
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+// Package reconciler is the reconciler function: it turns the stream of probe
+// results into states, the states of a group into a decision, and the decision
+// into the membership of the NLB's target groups.
+//
+// State is stored before a target group is touched, and membership is always
+// computed from state and observation, so a crash at any point is healed by the
+// next pass. It never acts on what it cannot read: an unreadable row is an
+// error, not an absent one.
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"radwitness/pkg/balancer"
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+	"radwitness/pkg/store"
+	"radwitness/pkg/telemetry"
+)
+
+const (
+	// reserve is kept of the function's time to say what went wrong.
+	reserve = 2 * time.Second
+	// maxLag is the age past which records are history: they move the states,
+	// but what they say about membership is no longer true.
+	maxLag = time.Minute
+	// maxGroups is how many groups of a batch are worked on at once.
+	maxGroups = 8
+)
+
+// Probes is what is read of table probes.
+type Probes interface {
+	Group(context.Context, string) (map[string]store.ProbeRow, error)
+}
+
+// Health is table health.
+type Health interface {
+	Group(context.Context, string) (store.GroupHealth, error)
+	SaveState(ctx context.Context, group, server string, s health.State, t health.Transition) error
+	SaveGroup(ctx context.Context, group string, row store.GroupRow, t *store.Transition) error
+}
+
+// Balancer plans and applies the membership of a target group.
+type Balancer interface {
+	Plan(context.Context, fleet.Group, fleet.TargetGroup, health.Decision) (balancer.Plan, error)
+	Apply(context.Context, balancer.Plan) (balancer.Result, error)
+}
+
+// Reconciler works on the groups of a fleet.
+type Reconciler struct {
+	Fleet    *fleet.Fleet
+	Probes   Probes
+	Health   Health
+	Balancer Balancer
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
+
+	mu     sync.Mutex
+	passed map[string]time.Time // end of each group's last pass in this process that needs no repetition
+}
+
+// lastPass is the end of the last such pass over a group; zero if there was none.
+func (r *Reconciler) lastPass(group string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.passed[group]
+}
+
+func (r *Reconciler) setLastPass(group string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.passed == nil {
+		r.passed = map[string]time.Time{}
+	}
+	r.passed[group] = at
+}
+
+// view is all that a decision about a group rests on.
+type view struct {
+	group    fleet.Group
+	remember store.GroupHealth
+	rows     map[string]store.ProbeRow
+}
+
+// read gets both tables' rows of a group, at the same time.
+func (r *Reconciler) read(ctx context.Context, g fleet.Group) (view, error) {
+	v := view{group: g}
+	var rowsErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { v.rows, rowsErr = r.Probes.Group(ctx, g.Name) })
+	var err error
+	v.remember, err = r.Health.Group(ctx, g.Name)
+	wg.Wait()
+	if err != nil {
+		return view{}, err
+	}
+	if rowsErr != nil {
+		if v.rows == nil {
+			return view{}, rowsErr
+		}
+		// The server of a bad row is without a result, which keeps it where it is.
+		r.Log.Error("row skipped", "group", g.Name, "error", rowsErr)
+	}
+	return v, nil
+}
+
+// newest is the newest round of any server of the group.
+func (v view) newest() time.Time {
+	var newest time.Time
+	for _, row := range v.rows {
+		if _, ok := v.group.Server(row.Server); ok && row.Round.After(newest) {
+			newest = row.Round
+		}
+	}
+	return newest
+}
+
+// decide makes the group decision.
+func (v view) decide() health.Decision {
+	newest := v.newest()
+	members := make([]health.Member, len(v.group.Servers))
+	for i, s := range v.group.Servers {
+		members[i] = health.Member{
+			Server:      s.Name,
+			State:       v.remember.States[s.Name],
+			Observation: v.rows[s.Name].Observation(),
+			StaleAfter:  s.StaleAfter(),
+			Drained:     v.drained(s, newest),
+		}
+	}
+	return health.Decide(v.group.Below, members)
+}
+
+// drained says why an operator keeps a server out at the given round, "" if
+// none does.
+func (v view) drained(s fleet.Server, round time.Time) string {
+	if s.Admin == fleet.AdminOut {
+		return "drained by admin: out in fleet.yaml"
+	}
+	if d, ok := v.remember.Drains[s.Name]; ok && round.Before(d.Until) {
+		return "drained until " + d.Until.UTC().Format(time.RFC3339) + ": " + d.Reason
+	}
+	return ""
+}
+
+// groupRow is the stored form of a decision.
+func (v view) groupRow(d health.Decision, version string) store.GroupRow {
+	row := store.GroupRow{
+		Case: d.Case, Below: d.Below, FailOpen: d.FailOpen,
+		Members: map[string]health.Membership{}, Reasons: map[string]string{},
+		Decided: v.newest(), Version: version, Pass: store.PassPending,
+	}
+	for _, verdict := range d.Verdicts {
+		row.Members[verdict.Server] = verdict.Membership
+		row.Reasons[verdict.Server] = verdict.Reason
+	}
+	return row
+}

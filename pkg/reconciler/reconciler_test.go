@@ -1,0 +1,425 @@
+package reconciler_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"radwitness/pkg/balancer/balancertest"
+	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
+	"radwitness/pkg/reconciler"
+	"radwitness/pkg/store"
+)
+
+// want checks who is registered.
+func (w *world) want(t *testing.T, when, servers string) {
+	t.Helper()
+	if got := w.registered(); got != servers {
+		t.Errorf("%s: registered [%s], want [%s]", when, got, servers)
+	}
+}
+
+// steady plays rounds ten seconds apart for the given time.
+func (w *world) steady(t *testing.T, outcomes string, d time.Duration) {
+	t.Helper()
+	for range d / (10 * time.Second) {
+		time.Sleep(10 * time.Second)
+		w.round(t, outcomes)
+	}
+}
+
+func TestAnOutageOfOneServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		w.want(t, "all answer", "a b c")
+		for range 2 {
+			time.Sleep(time.Second)
+			w.round(t, "-r-")
+			w.want(t, "below the threshold", "a b c")
+		}
+		time.Sleep(time.Second)
+		w.round(t, "-r-")
+		w.want(t, "at the threshold", "a c")
+		pass := w.lines(t, "pass")
+		last := pass[len(pass)-1]
+		if last["up"] != 2.0 || last["down"] != 1.0 || last["registered"] != 2.0 || last["changes"] != 1.0 || last["fail_open"] != false {
+			t.Errorf("summary %v", last)
+		}
+
+		w.steady(t, "ara", time.Minute)
+		w.want(t, "still failing", "a c")
+		time.Sleep(10 * time.Second)
+		w.round(t, "aaa") // b answers, its hold-down begins
+		w.steady(t, "aaa", 110*time.Second)
+		w.want(t, "10 s before the hold-down's end", "a c")
+		w.steady(t, "aaa", 10*time.Second)
+		w.want(t, "at the hold-down's end", "a b c")
+		if n := len(w.transitions); n != 6 {
+			t.Errorf("%d transitions, want 6: three first successes, down, hold-down, up", n)
+		}
+	})
+}
+
+func TestACommonCauseTakesNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		// The directory goes; it reaches the servers seconds apart.
+		for _, outcomes := range []string{"r--", "rr-", "rrr", "-rr", "--r"} {
+			time.Sleep(time.Second)
+			w.round(t, outcomes)
+		}
+		w.want(t, "all failing", "a b c")
+		row := w.groups["vpn"]
+		if row.Case != health.CaseOutage || !row.FailOpen || row.FailOpenSince.IsZero() {
+			t.Errorf("group row %+v", row)
+		}
+		began := row.FailOpenSince
+
+		time.Sleep(10 * time.Second)
+		w.round(t, "arr")
+		w.want(t, "one answers again: it alone serves", "a")
+		if row := w.groups["vpn"]; row.Case != health.CaseRecovering || !row.FailOpen || !row.FailOpenSince.Equal(began) {
+			t.Errorf("group row %+v", row)
+		}
+		time.Sleep(10 * time.Second)
+		w.round(t, "aaa")
+		w.steady(t, "aaa", 2*time.Minute)
+		w.want(t, "all have served their hold-down", "a b c")
+		if row := w.groups["vpn"]; row.FailOpen || !row.FailOpenSince.IsZero() || row.Pass != store.PassDone {
+			t.Errorf("group row %+v", row)
+		}
+		if len(w.lines(t, "fail-open changed")) != 2 {
+			t.Errorf("fail-open began and ended: %v", w.lines(t, "fail-open changed"))
+		}
+	})
+}
+
+func TestAtRestNothingIsWrittenOrCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.round(t, "aa")
+		writes := w.writes
+		w.aws.ResetCalls()
+		w.steady(t, "aa", 1000*time.Second)
+		if w.writes != writes || w.changes() != 0 {
+			t.Errorf("100 rounds at rest: %d writes, %d changes", w.writes-writes, w.changes())
+		}
+		if n := w.aws.Count(balancertest.DescribeTargetHealth); n < 30 || n > 34 {
+			t.Errorf("%d looks at the target group in 1000 s, want one every 30 s", n)
+		}
+	})
+}
+
+func TestDriftIsHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.round(t, "aa")
+		w.aws.Remove(arn, "10.0.1.11", 1812)
+		w.steady(t, "aa", 30*time.Second)
+		w.want(t, "removed by hand", "a b")
+
+		w.round(t, "ar")
+		for range 2 {
+			time.Sleep(time.Second)
+			w.round(t, "-r")
+		}
+		w.want(t, "b is down", "a")
+		w.aws.Put(arn, balancertest.Target{ID: "10.0.1.11", Port: 1812, State: "healthy"})
+		w.steady(t, "ar", 40*time.Second)
+		w.want(t, "put back by hand", "a")
+	})
+}
+
+func TestObserveModeChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.group.Mode = fleet.Observe
+		w.round(t, "aa")
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "ar")
+		}
+		if w.changes() != 0 {
+			t.Errorf("%d changes in observe mode", w.changes())
+		}
+		if s := w.states["vpn"]["b"]; s.Status != health.Down {
+			t.Errorf("state %+v, want it recorded as down", s)
+		}
+		if row := w.groups["vpn"]; row.Members["b"] != health.Out || row.Pass != store.PassDone {
+			t.Errorf("group row %+v", row)
+		}
+		if !strings.Contains(w.log.String(), `"would_register"`) {
+			t.Error("the log does not say what would be done")
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		w.group.Servers[0].Admin = fleet.AdminOut
+		w.drains = map[string]store.Drain{"b": {Until: time.Now().Add(time.Hour), Reason: "patching"}}
+		w.steady(t, "aaa", 10*time.Second)
+		w.want(t, "a is out by configuration, b by a drain", "c")
+		if reason := w.groups["vpn"].Reasons["b"]; !strings.HasSuffix(reason, ": patching") {
+			t.Errorf("reason %q", reason)
+		}
+		w.steady(t, "aaa", time.Hour-20*time.Second)
+		w.want(t, "before the drain's end", "c")
+		w.steady(t, "aaa", 10*time.Second)
+		w.want(t, "at the drain's end", "b c")
+	})
+}
+
+func TestCatchingUpLeavesTargetsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.round(t, "aa")
+		var old []json.RawMessage
+		for range 3 {
+			time.Sleep(time.Second)
+			old = append(old, w.probe("b", health.Reject))
+		}
+		time.Sleep(61 * time.Second)
+		w.aws.ResetCalls()
+		w.deliver(t, old...)
+		if w.states["vpn"]["b"].Status != health.Down || w.aws.Count() != 0 {
+			t.Errorf("state %+v, %d calls to ELBv2", w.states["vpn"]["b"], w.aws.Count())
+		}
+		w.round(t, "ar")
+		w.want(t, "with a fresh round", "a")
+	})
+}
+
+func TestBadRecordsSpoilNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		records := []json.RawMessage{
+			w.probe("a", health.Accept),
+			json.RawMessage(`{"eventID":"x","eventName":"REMOVE","dynamodb":{"SequenceNumber":"101","OldImage":{"group":{"S":"vpn"}}}}`),
+			json.RawMessage(`{"eventID":"y","eventName":"MODIFY","dynamodb":{"SequenceNumber":"102"}}`),
+			json.RawMessage(`{"eventID":"z","eventName":"MODIFY","dynamodb":{"SequenceNumber":"103","NewImage":{"group":{"S":"vpn"},"server":{"S":"a"},"round":{"S":"2000-01-01T00:00:00.000Z"},"outcome":{"S":"accept"},"consecutive_failures":{"S":"three"}}}}`),
+			json.RawMessage(`{"eventName":"MODIFY","dynamodb":{"SequenceNumber":"104","NewImage":{"group":{"Q":"vpn"}}}}`),
+			json.RawMessage(`17`),
+			w.probe("b", health.Accept),
+		}
+		if failed := w.deliver(t, records...); failed != nil {
+			t.Errorf("records %v are reported as failed", failed)
+		}
+		w.want(t, "both good ones applied", "a b")
+		if n := len(w.lines(t, "record skipped")); n != 4 {
+			t.Errorf("%d lines about skipped records, want 4", n)
+		}
+	})
+}
+
+func TestAFailingGroupFailsItsOwnRecordsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		f := *w.Fleet
+		other := f.Groups[0]
+		other.Name, other.TargetGroups = "lan", []fleet.TargetGroup{{ARN: arn + "2"}}
+		f.Groups = append(slices.Clone(f.Groups), other)
+		w.Reconciler = w.reconciler(&f)
+		w.aws.AddTargetGroup(balancertest.TargetGroup{ARN: arn + "2", Port: 1812})
+		vpn := w.probe("a", health.Accept)
+		w.group = &f.Groups[1]
+		lan1, lan2 := w.probe("a", health.Accept), w.probe("b", health.Accept)
+		w.aws.Fail(balancertest.DescribeTargetGroups, 1, errors.New("rate exceeded"))
+		failed := w.deliver(t, lan1, vpn, lan2)
+		// Which of the two groups meets the failure is a race; never both.
+		if !slices.Equal(failed, []string{"1"}) && !slices.Equal(failed, []string{"2", "3"}) {
+			t.Errorf("failed records %v", failed)
+		}
+		if failed := w.deliver(t, lan1, vpn, lan2); failed != nil {
+			t.Errorf("delivered again, records %v failed", failed)
+		}
+	})
+}
+
+func TestThrottledPassIsRepeatedUntilItIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.aws.Throttle(balancertest.RegisterTargets, 3)
+		records := []json.RawMessage{w.probe("a", health.Accept), w.probe("b", health.Accept)}
+		for i := range 3 {
+			if failed := w.deliver(t, records...); !slices.Equal(failed, []string{"1", "2"}) {
+				t.Fatalf("delivery %d: failed %v", i, failed)
+			}
+			if row := w.groups["vpn"]; row.Pass != store.PassPending || !strings.Contains(row.PassError, "Rate exceeded") {
+				t.Errorf("group row %+v", row)
+			}
+		}
+		w.Reconciler = w.reconciler(w.Fleet) // another container takes over
+		if failed := w.deliver(t, records...); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		w.want(t, "after three throttled passes", "a b")
+		if row := w.groups["vpn"]; row.Pass != store.PassDone || row.PassError != "" {
+			t.Errorf("group row %+v", row)
+		}
+		w.steady(t, "aa", time.Minute)
+		if n := w.aws.Count(balancertest.RegisterTargets); n != 4 {
+			t.Errorf("%d calls of RegisterTargets, want 3 throttled and 1", n)
+		}
+	})
+}
+
+func TestARefusedTargetWaitsForTheNextRegularPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.aws.SetInvalid("10.0.1.11", true)
+		if failed := w.round(t, "aa"); failed != nil {
+			t.Errorf("failed %v: delivering the records again would not help", failed)
+		}
+		w.want(t, "b is refused", "a")
+		if row := w.groups["vpn"]; row.Pass != store.PassFailed || !strings.Contains(row.PassError, "10.0.1.11:1812 (b)") {
+			t.Errorf("group row %+v", row)
+		}
+		calls := w.changes()
+		for range 20 {
+			time.Sleep(time.Second)
+			w.round(t, "aa")
+		}
+		if w.changes() != calls {
+			t.Errorf("%d further calls in 20 s, want none before the next regular pass", w.changes()-calls)
+		}
+		w.aws.SetInvalid("10.0.1.11", false)
+		w.steady(t, "aa", 20*time.Second)
+		w.want(t, "accepted again", "a b")
+	})
+}
+
+func TestAMissingTargetGroupDoesNotHoldUpTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.aws.RemoveTargetGroup(arn)
+		if failed := w.round(t, "a"); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		if row := w.groups["vpn"]; row.Pass != store.PassFailed || !strings.Contains(row.PassError, arn) {
+			t.Errorf("group row %+v", row)
+		}
+	})
+}
+
+func TestUnreadableTablesChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.err = errors.New("table is gone")
+		record := w.probe("a", health.Accept)
+		if failed := w.deliver(t, record); !slices.Equal(failed, []string{"1"}) {
+			t.Errorf("failed %v, want the record", failed)
+		}
+		if w.aws.Count() != 0 {
+			t.Errorf("%d calls on no evidence", w.aws.Count())
+		}
+	})
+}
+
+func TestAnotherReconcilerWentFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		record := w.probe("a", health.Accept)
+		stale := &staleReads{tables: w.tables}
+		w.Health = stale
+		w.states["vpn"] = map[string]health.State{"a": {Status: health.Down, Since: time.Now().Add(time.Second)}}
+		if failed := w.deliver(t, record); !slices.Equal(failed, []string{"1"}) {
+			t.Errorf("failed %v, want the record to come again", failed)
+		}
+		if w.states["vpn"]["a"].Status != health.Down {
+			t.Error("an older state replaced a newer one")
+		}
+	})
+}
+
+// staleReads is table health as a reconciler saw it that was overtaken.
+type staleReads struct{ *tables }
+
+func (s *staleReads) Group(context.Context, string) (store.GroupHealth, error) {
+	return store.GroupHealth{States: map[string]health.State{}}, nil
+}
+
+func TestPlanOnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.round(t, "aa")
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "ar")
+		}
+		w.aws.Put(arn, balancertest.Target{ID: "10.0.1.11", Port: 1812, State: "healthy"})
+		calls, writes := w.changes(), w.writes
+		answer, err := w.Handle(t.Context(), json.RawMessage(`{"action":"plan","group":"vpn"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const deregister = `"deregister":[{"target":{"id":"10.0.1.11","port":1812},"server":"b","standing":"down","reason":"down"}]`
+		if !strings.Contains(string(b), deregister) {
+			t.Errorf("answer %s, want %s in it", b, deregister)
+		}
+		report := answer.(reconciler.PlanReport)
+		if s := report.Groups[0].Servers[1]; s.Status != health.Down || s.Membership != health.Out || s.Since == nil || s.Outcome != health.Reject {
+			t.Errorf("server %+v", s)
+		}
+		if w.changes() != calls || w.writes != writes {
+			t.Error("the request changed something")
+		}
+		all, err := w.Handle(t.Context(), json.RawMessage(`{"action":"plan"}`))
+		if err != nil || !cmp.Equal(all, answer) {
+			t.Errorf("all groups: %v, %v", all, err)
+		}
+		w.aws.RemoveTargetGroup(arn)
+		w.Reconciler = w.reconciler(w.Fleet)
+		answer, err = w.Handle(t.Context(), json.RawMessage(`{"action":"plan"}`))
+		if err != nil || answer.(reconciler.PlanReport).Groups[0].TargetGroups[0].Error == "" {
+			t.Errorf("without the target group: %v, %v", answer, err)
+		}
+	})
+}
+
+func TestHandleRefusesWhatItDoesNotKnow(t *testing.T) {
+	w := newWorld(1, "a")
+	for _, c := range []struct{ event, err string }{
+		{`{"action":"plan","gruop":"vpn"}`, `unknown field "gruop"; the fields of a request are "action" ("plan") and "group"`},
+		{`{"action":"explode"}`, `action "explode" is not known`},
+		{`{}`, `action "" is not known`},
+		{`{"action":"plan","group":"lan"}`, `group "lan" is not in the fleet`},
+		{`[]`, "a JSON object is needed"},
+	} {
+		_, err := w.Handle(t.Context(), json.RawMessage(c.event))
+		if err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: error %v, want %q in it", c.event, err, c.err)
+		}
+	}
+	if answer, err := w.Handle(t.Context(), json.RawMessage(`{"Records":[]}`)); err != nil || answer == nil {
+		t.Errorf("an empty batch: %v, %v", answer, err)
+	}
+}
+
+func TestUnknownGroupsAndServersAreSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		stranger := w.record(store.ProbeRow{Group: "gone", Server: "x", Round: time.Now(), Outcome: health.Accept})
+		removed := w.probe("was-removed", health.Accept)
+		if failed := w.deliver(t, stranger, removed, w.probe("a", health.Accept)); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		w.want(t, "the known server", "a")
+	})
+}

@@ -1,0 +1,23 @@
+package telemetry
+
+// Names of the metrics. Each has the dimension Group; alarms and dashboard are
+// made of the same names, so a metric that is renamed here is renamed there.
+// The comments say who emits a metric, and its unit.
+const (
+	MetricUp           = "up"               // reconciler, Count: servers in state up
+	MetricDown         = "down"             // reconciler, Count: servers in state down
+	MetricHeld         = "held"             // reconciler, Count: servers in hold-down
+	MetricRegistered   = "registered"       // reconciler, Count: servers that are in their target groups
+	MetricFailOpen     = "fail_open"        // reconciler, Count: 1 while the group fails open, else 0
+	MetricReconcileLag = "reconcile_lag_ms" // reconciler, Milliseconds: from the newest probe's round to the end of the pass
+	MetricPasses       = "passes"           // reconciler, Count: passes over the target groups
+	MetricChanges      = "changes"          // reconciler, Count: targets registered or deregistered
+	MetricErrors       = "errors"           // reconciler, Count: passes that failed
+	MetricProbes       = "probes"           // prober, Count: probes made
+	MetricSkipped      = "skipped"          // prober, Count: probes not made because the last one still ran
+	MetricSuccessRate  = "success_rate"     // prober, Percent: of the conclusive probes; absent if none was
+	MetricLatency      = "latency_ms"       // prober, Milliseconds: mean of the answered probes; absent if none was
+)
+
+// DimensionGroup is the dimension of every metric.
+const DimensionGroup = "Group"
