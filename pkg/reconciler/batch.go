@@ -16,22 +16,34 @@ import (
 	"radwitness/pkg/store"
 )
 
-// record is a probe result that came through the stream.
-type record struct {
-	sequence string // what Lambda knows the record by
-	row      store.ProbeRow
+// Record is a probe result that came through the stream.
+type Record struct {
+	Sequence string // what Lambda knows the record by
+	Row      store.ProbeRow
 }
 
 // Batch works on one batch of stream records. It returns the records that are
 // to be delivered again: those of the groups that failed, and no others.
 func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.DynamoDBEventResponse {
-	var records []record
-	byGroup := map[string][]record{}
+	var records []Record
 	for _, one := range raw {
 		if rec, ok := r.decode(one); ok {
 			records = append(records, rec)
-			byGroup[rec.row.Group] = append(byGroup[rec.row.Group], rec)
 		}
+	}
+	response := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	for _, rec := range r.Reconcile(ctx, records) {
+		response.BatchItemFailures = append(response.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: rec.Sequence})
+	}
+	return response
+}
+
+// Reconcile works on the records of a batch that could be read. It returns
+// those of the groups that failed, in their order.
+func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []Record) {
+	byGroup := map[string][]Record{}
+	for _, rec := range records {
+		byGroup[rec.Row.Group] = append(byGroup[rec.Row.Group], rec)
 	}
 	var mu sync.Mutex
 	failed := map[string]bool{}
@@ -54,38 +66,37 @@ func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.Dy
 		})
 	}
 	_ = work.Wait() // none of them returns an error: one group's must not end the others' work
-	response := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	for _, rec := range records {
-		if failed[rec.row.Group] {
-			response.BatchItemFailures = append(response.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: rec.sequence})
+		if failed[rec.Row.Group] {
+			again = append(again, rec)
 		}
 	}
-	return response
+	return again
 }
 
 // decode reads one record by itself, so that a bad one spoils no other. A bad
 // record is logged and never delivered again: it would be as bad then, and the
 // next record of the same row makes up for it.
-func (r *Reconciler) decode(raw json.RawMessage) (record, bool) {
+func (r *Reconciler) decode(raw json.RawMessage) (Record, bool) {
 	var e events.DynamoDBEventRecord
 	if err := json.Unmarshal(raw, &e); err != nil {
 		r.Log.Error("record skipped", "error", fmt.Errorf("reading stream record: %w", err))
-		return record{}, false
+		return Record{}, false
 	}
 	if e.EventName == string(events.DynamoDBOperationTypeRemove) {
-		return record{}, false // the row expired; nothing follows from that
+		return Record{}, false // the row expired; nothing follows from that
 	}
 	row, err := store.ProbeRowFromStream(e.Change.NewImage)
 	if err != nil {
 		r.Log.Error("record skipped", "event_id", e.EventID, "sequence", e.Change.SequenceNumber, "error", err)
-		return record{}, false
+		return Record{}, false
 	}
-	return record{sequence: e.Change.SequenceNumber, row: row}, true
+	return Record{Sequence: e.Change.SequenceNumber, Row: row}, true
 }
 
 // group moves the states of a group by its records, decides, and makes a pass
 // if one is due.
-func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []record) error {
+func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []Record) error {
 	v, err := r.read(ctx, g)
 	if err != nil {
 		return err
@@ -94,7 +105,7 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []record)
 	if err != nil {
 		return err
 	}
-	if lag := time.Since(newest); lag > maxLag {
+	if lag := r.now().Sub(newest); lag > maxLag {
 		r.Log.Info("catching up: states moved, target groups left alone", "group", g.Name, "lag_ms", lag.Milliseconds())
 		return nil
 	}
@@ -104,7 +115,7 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []record)
 			return err
 		}
 	}
-	if v.remember.Group.Pass != store.PassPending && time.Since(r.lastPass(g.Name)) < g.ReconcileInterval {
+	if v.remember.Group.Pass != store.PassPending && r.now().Sub(r.lastPass(g.Name)) < g.ReconcileInterval {
 		return nil
 	}
 	return r.pass(ctx, v, d)
@@ -112,9 +123,9 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []record)
 
 // advance applies the records to the view's states and rows, and stores each
 // state that changes. It returns the newest round among the records.
-func (r *Reconciler) advance(ctx context.Context, v view, records []record) (newest time.Time, err error) {
+func (r *Reconciler) advance(ctx context.Context, v view, records []Record) (newest time.Time, err error) {
 	for _, rec := range records {
-		row := rec.row
+		row := rec.Row
 		if row.Round.After(newest) {
 			newest = row.Round
 		}

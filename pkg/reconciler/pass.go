@@ -44,7 +44,7 @@ func (o outcome) mendable() bool {
 // pass makes the target groups of a group match the decision, and records how
 // that went. In observe mode it does all but the two calls.
 func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error {
-	start := time.Now()
+	start := r.now()
 	outcomes := make([]outcome, len(v.group.TargetGroups))
 	for i, tg := range v.group.TargetGroups {
 		o := &outcomes[i]
@@ -85,13 +85,13 @@ func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error 
 	if row.Pass == store.PassPending {
 		return fmt.Errorf("passing over group %s: %w", v.group.Name, err)
 	}
-	r.setLastPass(v.group.Name, time.Now())
+	r.setLastPass(v.group.Name, r.now())
 	return nil
 }
 
 // report writes the one line and the metrics of a pass.
 func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start time.Time) {
-	now := time.Now()
+	now := r.now()
 	up := d.Count(health.StandingSolid, health.StandingInDoubt)
 	down, held := d.Count(health.StandingDown), d.Count(health.StandingHoldDown)
 	registered, changes, failed := 0, 0, 0

@@ -57,9 +57,17 @@ type Reconciler struct {
 	Balancer Balancer
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics
+	Now      func() time.Time // nil means time.Now
 
 	mu     sync.Mutex
 	passed map[string]time.Time // end of each group's last pass in this process that needs no repetition
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now == nil {
+		return time.Now()
+	}
+	return r.Now()
 }
 
 // lastPass is the end of the last such pass over a group; zero if there was none.
