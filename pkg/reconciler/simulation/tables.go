@@ -1,0 +1,193 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"radwitness/pkg/health"
+	"radwitness/pkg/store"
+)
+
+// Errors of the simulated calls.
+var (
+	errKilled    = errors.New("simulated: the function was killed")
+	errThrottled = errors.New("simulated: throughput exceeded")
+	errLost      = errors.New("simulated: no answer, though it was done")
+)
+
+// tables are both tables, with the conditions of the real ones.
+type tables struct {
+	mu     sync.Mutex                           // the reconciler works on groups at the same time
+	rows   map[string]map[string]store.ProbeRow // by group, server
+	health map[string]*store.GroupHealth        // by group
+	fell   map[serverKey]bool                   // reached the threshold at some time
+	writes int                                  // to table health
+}
+
+func newTables() *tables {
+	return &tables{
+		rows: map[string]map[string]store.ProbeRow{}, health: map[string]*store.GroupHealth{}, fell: map[serverKey]bool{},
+	}
+}
+
+// record does what store.Probes.Record makes DynamoDB do.
+func (t *tables) record(group, server string, address netip.AddrPort, round time.Time, o health.Outcome, e health.Evidence) (store.ProbeRow, bool) {
+	if t.rows[group] == nil {
+		t.rows[group] = map[string]store.ProbeRow{}
+	}
+	row := t.rows[group][server]
+	if !round.After(row.Round) {
+		return row, false
+	}
+	row.Group, row.Server, row.Address, row.Round, row.Outcome = group, server, address.String(), round, o
+	switch e {
+	case health.Success:
+		if row.ConsecutiveSuccesses == 0 {
+			row.SuccessSince = round
+		}
+		row.ConsecutiveSuccesses, row.ConsecutiveFailures, row.FailureSince = row.ConsecutiveSuccesses+1, 0, time.Time{}
+		row.LastSuccess = round
+	case health.Failure:
+		if row.ConsecutiveFailures == 0 {
+			row.FailureSince = round
+		}
+		row.ConsecutiveFailures, row.ConsecutiveSuccesses, row.SuccessSince = row.ConsecutiveFailures+1, 0, time.Time{}
+		row.LastFailure, row.LastFailureOutcome = round, o
+	}
+	t.rows[group][server] = row
+	return row, true
+}
+
+// of is what table health holds of a group.
+func (t *tables) of(group string) *store.GroupHealth {
+	g := t.health[group]
+	if g == nil {
+		g = &store.GroupHealth{States: map[string]health.State{}, Drains: map[string]store.Drain{}}
+		t.health[group] = g
+	}
+	return g
+}
+
+// luck is what happens to one invocation's calls for one group. It has a chance
+// of its own, so that a seed gives the same history whichever group is first.
+type luck struct {
+	rng       *rand.Rand
+	weather   weather
+	faults    Tally
+	callsLeft int // until it is killed; negative: it is not
+}
+
+// call is made before each call. It says whether the call fails.
+func (l *luck) call(throttled Fault) error {
+	switch {
+	case l.callsLeft == 0:
+		return errKilled
+	case l.callsLeft > 0:
+		l.callsLeft--
+		if l.callsLeft == 0 {
+			l.faults[ReconcilerKilled]++
+		}
+	}
+	if l.strikes(throttled) {
+		return errThrottled
+	}
+	return nil
+}
+
+func (l *luck) strikes(f Fault) bool {
+	if p := l.weather[f]; p == 0 || l.rng.Float64() >= p {
+		return false
+	}
+	l.faults[f]++
+	return true
+}
+
+// dead reports whether the invocation has been killed.
+func (l *luck) dead() bool { return l.callsLeft == 0 }
+
+// access is the tables as one reconciler reaches them.
+type access struct {
+	*tables
+	lucks map[string]*luck // of the running invocation, by group
+	blind map[string]bool  // groups whose read of table probes fails, drawn beforehand: it runs beside the other read
+}
+
+// probesAccess is the reconciler's view of table probes.
+type probesAccess struct{ *access }
+
+func (a probesAccess) Group(_ context.Context, group string) (map[string]store.ProbeRow, error) {
+	if a.blind[group] {
+		return nil, errThrottled
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.rows[group]), nil
+}
+
+func (a *access) Group(_ context.Context, group string) (store.GroupHealth, error) {
+	if err := a.lucks[group].call(ReadFailed); err != nil {
+		return store.GroupHealth{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.of(group)
+	return store.GroupHealth{States: maps.Clone(g.States), Drains: maps.Clone(g.Drains), Group: g.Group}, nil
+}
+
+func (a *access) SaveState(_ context.Context, group, server string, s health.State, _ health.Transition) error {
+	l := a.lucks[group]
+	// The transition is written first; without it the state is not written.
+	if err := l.call(StateThrottled); err != nil {
+		return err
+	}
+	a.wrote()
+	if err := l.call(StateThrottled); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	known := a.of(group).States[server]
+	if s.Since.Before(known.Since) {
+		a.mu.Unlock()
+		return fmt.Errorf("saving state of %s/%s: %w", group, server, store.ErrNotNewer)
+	}
+	a.of(group).States[server] = s
+	a.mu.Unlock()
+	a.wrote()
+	if l.strikes(StateAnswerLost) {
+		return errLost
+	}
+	return nil
+}
+
+func (a *access) SaveGroup(_ context.Context, group string, row store.GroupRow, tr *store.Transition) error {
+	l := a.lucks[group]
+	if tr != nil {
+		if err := l.call(StateThrottled); err != nil {
+			return err
+		}
+		a.wrote()
+	}
+	if err := l.call(StateThrottled); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.of(group).Group = row
+	a.mu.Unlock()
+	a.wrote()
+	if l.strikes(StateAnswerLost) {
+		return errLost
+	}
+	return nil
+}
+
+func (a *access) wrote() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes++
+}
