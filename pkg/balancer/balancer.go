@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,11 +63,26 @@ func (c *Client) Plan(ctx context.Context, group fleet.Group, tg fleet.TargetGro
 	if err != nil {
 		return Plan{}, err
 	}
-	servers, err := c.resolve(ctx, o.TargetGroup, int32(tg.Port), group.Servers)
+	servers, remembered, err := c.resolve(ctx, o.TargetGroup, int32(tg.Port), group.Servers, false)
 	if err != nil {
 		return Plan{}, err
 	}
-	return NewPlan(o, Desired{Decision: d, Servers: servers, Prune: group.Prune}), nil
+	p := NewPlan(o, Desired{Decision: d, Servers: servers, Prune: group.Prune})
+	if remembered && outdated(o, p, servers) {
+		if servers, _, err = c.resolve(ctx, o.TargetGroup, int32(tg.Port), group.Servers, true); err != nil {
+			return Plan{}, err
+		}
+		p = NewPlan(o, Desired{Decision: d, Servers: servers, Prune: group.Prune})
+	}
+	return p, nil
+}
+
+// outdated reports whether a plan may rest on instances that are there no
+// more: it prunes what may be a server's new instance, or the load balancer
+// says that a server's instance does not run.
+func outdated(o Observation, p Plan, servers []Resolution) bool {
+	return slices.ContainsFunc(p.Deregister, func(c Change) bool { return c.Server == "" }) ||
+		slices.ContainsFunc(servers, func(r Resolution) bool { return r.Refused == "" && o.States[r.Target].dead() })
 }
 
 // Observe reads a target group and the states of its targets. It fails with

@@ -100,7 +100,7 @@ func NewPlan(o Observation, d Desired) Plan {
 		switch {
 		case registered && v.Membership == health.Out:
 			leaving = append(leaving, change)
-		case registered && change.backs():
+		case registered && change.backs() && !o.States[r.Target].dead():
 			p.Backing++
 		case registered || v.Membership != health.In: // stays as it is
 		case r.NotReady != "":

@@ -37,10 +37,11 @@ type location struct {
 }
 
 // resolve finds the target of each server on the given port; 0 means the port
-// of the target group.
-func (c *Client) resolve(ctx context.Context, g TargetGroup, port int32, servers []fleet.Server) ([]Resolution, error) {
+// of the target group. remembered says that some of it is up to locationTTL
+// old; with fresh none is.
+func (c *Client) resolve(ctx context.Context, g TargetGroup, port int32, servers []fleet.Server, fresh bool) (list []Resolution, remembered bool, err error) {
 	if g.Type == elbv2types.TargetTypeEnumInstance {
-		return c.resolveInstances(ctx, g, port, servers)
+		return c.resolveInstances(ctx, g, port, servers, fresh)
 	}
 	resolutions := make([]Resolution, 0, len(servers))
 	for _, s := range servers {
@@ -55,20 +56,20 @@ func (c *Client) resolve(ctx context.Context, g TargetGroup, port int32, servers
 		}
 		resolutions = append(resolutions, r)
 	}
-	return resolutions, nil
+	return resolutions, false, nil
 }
 
 // resolveInstances finds the instance behind each server's address.
-func (c *Client) resolveInstances(ctx context.Context, g TargetGroup, port int32, servers []fleet.Server) ([]Resolution, error) {
+func (c *Client) resolveInstances(ctx context.Context, g TargetGroup, port int32, servers []fleet.Server, fresh bool) (list []Resolution, remembered bool, err error) {
 	var addresses []netip.Addr
 	for _, s := range servers {
 		if address := s.Address.Unmap(); address.Is4() {
 			addresses = append(addresses, address)
 		}
 	}
-	found, err := c.locate(ctx, g.VPCID, addresses)
+	found, remembered, err := c.locate(ctx, g.VPCID, addresses, fresh)
 	if err != nil {
-		return nil, fmt.Errorf("resolving targets of %s: %w", g.ARN, err)
+		return nil, false, fmt.Errorf("resolving targets of %s: %w", g.ARN, err)
 	}
 	resolutions := make([]Resolution, 0, len(servers))
 	for _, s := range servers {
@@ -84,31 +85,32 @@ func (c *Client) resolveInstances(ctx context.Context, g TargetGroup, port int32
 		}
 		resolutions = append(resolutions, r)
 	}
-	return resolutions, nil
+	return resolutions, remembered, nil
 }
 
 // locate finds the instances that own the addresses. It asks EC2 only for
-// addresses that are not in memory, or too old there.
-func (c *Client) locate(ctx context.Context, vpc string, addresses []netip.Addr) (map[netip.Addr]location, error) {
+// addresses that are not in memory, or too old there; with fresh for all.
+func (c *Client) locate(ctx context.Context, vpc string, addresses []netip.Addr, fresh bool) (found map[netip.Addr]location, remembered bool, err error) {
 	now := c.now()
-	found := make(map[netip.Addr]location, len(addresses))
+	found = make(map[netip.Addr]location, len(addresses))
 	var missing []netip.Addr
 	c.mu.Lock()
 	for _, address := range addresses {
 		at, known := c.locations[place{vpc, address}]
-		if known && now.Before(at.expires) {
+		if known && !fresh && now.Before(at.expires) {
 			found[address] = at
 		} else {
 			missing = append(missing, address)
 		}
 	}
 	c.mu.Unlock()
+	remembered = len(found) > 0
 	if len(missing) == 0 {
-		return found, nil
+		return found, remembered, nil
 	}
 	owners, err := c.owners(ctx, vpc, missing)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +123,7 @@ func (c *Client) locate(ctx context.Context, vpc string, addresses []netip.Addr)
 		c.locations[place{vpc, address}] = at
 		found[address] = at
 	}
-	return found, nil
+	return found, remembered, nil
 }
 
 // forget drops what is known of an instance that the load balancer refused:

@@ -66,6 +66,14 @@ func (s TargetState) Registered() bool {
 	return true
 }
 
+// dead reports whether a registered target cannot serve, whatever the probes
+// of its server's address find: its instance does not run, or its address is
+// not one that can be routed to.
+func (s TargetState) dead() bool {
+	return s.State == elbv2types.TargetHealthStateEnumUnused &&
+		(s.Reason == elbv2types.TargetHealthReasonEnumInvalidState || s.Reason == elbv2types.TargetHealthReasonEnumIpUnusable)
+}
+
 // Observation is a target group as it was found.
 type Observation struct {
 	TargetGroup

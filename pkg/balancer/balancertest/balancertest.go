@@ -190,7 +190,7 @@ func (a *AWS) Targets(arn string) []Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if g := a.groups[arn]; g != nil {
-		return g.list(a.now())
+		return a.list(g, a.now())
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (a *AWS) DescribeTargetHealth(ctx context.Context, in *elbv2.DescribeTarget
 			return nil, fmt.Errorf("balancertest: %s with a choice of targets is not supported", DescribeTargetHealth)
 		}
 		out := new(elbv2.DescribeTargetHealthOutput)
-		for _, t := range g.list(now) {
+		for _, t := range a.list(g, now) {
 			out.TargetHealthDescriptions = append(out.TargetHealthDescriptions, elbv2types.TargetHealthDescription{
 				Target:       &elbv2types.TargetDescription{Id: aws.String(t.ID), Port: aws.Int32(t.Port)},
 				TargetHealth: &elbv2types.TargetHealth{State: t.State, Reason: t.Reason},
@@ -405,13 +405,20 @@ func (g *group) key(t elbv2types.TargetDescription) key {
 	return key{aws.ToString(t.Id), cmp.Or(aws.ToInt32(t.Port), g.Port)}
 }
 
-// list drops the targets that have drained and lists the others, sorted.
-func (g *group) list(now time.Time) []Target {
+// list drops the targets that have drained, and those of instances that are
+// gone, and lists the others, sorted.
+func (a *AWS) list(g *group, now time.Time) []Target {
 	targets := make([]Target, 0, len(g.targets))
 	for k, e := range g.targets {
 		age := now.Sub(e.since)
 		t := Target{ID: k.id, Port: k.port, State: elbv2types.TargetHealthStateEnumHealthy}
+		instance, known := a.instances[k.id]
 		switch {
+		case known && instance.State == ec2types.InstanceStateNameTerminated:
+			delete(g.targets, k) // as the load balancer does by itself
+			continue
+		case known && !e.absent && instance.State != ec2types.InstanceStateNameRunning:
+			t.State, t.Reason = elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumInvalidState
 		case e.pinned != nil:
 			t = *e.pinned
 		case e.absent && age >= g.DeregistrationDelay:

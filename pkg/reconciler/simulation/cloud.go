@@ -35,12 +35,13 @@ type snapshot struct {
 type cloud struct {
 	*balancertest.AWS
 	*world
-	mu     sync.Mutex
-	fleet  *fleet.Fleet // of the running invocation
-	lucks  map[string]*luck
-	before map[string]snapshot // by ARN
-	owners map[string]string   // addresses of all instances that ever were, by id
-	types  map[string]elbv2types.TargetTypeEnum
+	mu       sync.Mutex
+	fleet    *fleet.Fleet // of the running invocation
+	lucks    map[string]*luck
+	before   map[string]snapshot // by ARN
+	launched int                 // instances so far
+	owners   map[string]string   // addresses of all instances that ever were, by id
+	types    map[string]elbv2types.TargetTypeEnum
 }
 
 // begin prepares for the calls of one invocation.
@@ -186,17 +187,17 @@ func registered(targets []balancertest.Target, id string, port int32) bool {
 	})
 }
 
-// owner is the server of a group that a target stands for.
-func (c *cloud) owner(g fleet.Group, id string) (fleet.Server, bool) {
-	if address, ok := c.owners[id]; ok {
-		id = address
-	}
+// owner is the server of a group that a target stands for, now or before its
+// instance was replaced; running is false in the second case.
+func (c *cloud) owner(g fleet.Group, id string) (s fleet.Server, owned, running bool) {
+	former, replaced := c.owners[id]
 	for _, s := range g.Servers {
-		if s.Address.String() == id {
-			return s, true
+		address := s.Address.String()
+		if address == id || replaced && address == former {
+			return s, true, address == id || c.machines[address].instance == id && !c.machines[address].stopped
 		}
 	}
-	return fleet.Server{}, false
+	return fleet.Server{}, false, false
 }
 
 // targetOf is the target that stands for a server in a target group; false if

@@ -37,9 +37,6 @@ func (w *world) drawFleet() *fleet.Fleet {
 		for j := range 1 + w.rng.IntN(3)/2 {
 			arn := fmt.Sprintf("arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/g%d-%d/0123456789abcdef", i, j)
 			g.TargetGroups = append(g.TargetGroups, fleet.TargetGroup{ARN: arn, Port: uint16(1812 + j)})
-			if w.cloud.types == nil {
-				w.cloud.types, w.cloud.owners = map[string]elbv2types.TargetTypeEnum{}, map[string]string{}
-			}
 			w.cloud.types[arn] = pick(w.rng, elbv2types.TargetTypeEnumIp, elbv2types.TargetTypeEnumInstance)
 			w.makeTargetGroup(arn)
 		}
@@ -76,9 +73,13 @@ func (w *world) makeTargetGroup(arn string) {
 
 // makeInstance runs a new instance at an address.
 func (w *world) makeInstance(address string) {
-	id := "i-" + strconv.Itoa(len(w.cloud.owners)+1)
+	if w.machines[address].instance != "" {
+		w.setInstance(address, ec2types.InstanceStateNameTerminated)
+	}
+	w.cloud.launched++
+	id := "i-" + strconv.Itoa(w.cloud.launched)
+	w.machines[address].instance, w.machines[address].stopped = id, false
 	w.cloud.owners[id] = address
-	w.machines[address].instance = id
 	w.setInstance(address, ec2types.InstanceStateNameRunning)
 }
 
@@ -178,10 +179,14 @@ func (w *world) stopInstance() {
 	address := w.drawAddress()
 	m := w.machines[address]
 	m.fails = health.Timeout
+	id := m.instance
+	m.stopped = true
 	w.setInstance(address, ec2types.InstanceStateNameStopped)
 	w.after(w.between(10*time.Second, 2*time.Minute), func() {
-		w.setInstance(address, ec2types.InstanceStateNameRunning)
-		m.fails = ""
+		if m.instance == id { // else it was terminated meanwhile
+			w.setInstance(address, ec2types.InstanceStateNameRunning)
+			m.stopped, m.fails = false, ""
+		}
 	})
 }
 
@@ -190,7 +195,7 @@ func (w *world) replaceInstance() {
 	address := w.drawAddress()
 	m := w.machines[address]
 	w.setInstance(address, ec2types.InstanceStateNameTerminated)
-	m.fails = health.Timeout
+	m.stopped, m.fails = true, health.Timeout
 	w.after(w.between(time.Second, 90*time.Second), func() {
 		w.makeInstance(address)
 		m.fails = ""
@@ -203,7 +208,6 @@ func (c *cloud) put(p place) {
 		return // the target group may be gone
 	}
 	c.Put(p.arn, balancertest.Target{ID: p.id, Port: p.port, State: elbv2types.TargetHealthStateEnumHealthy})
-	delete(c.removed, p)
 }
 
 // drawTarget draws a server's target.
@@ -280,6 +284,7 @@ func (w *world) changeFleet() {
 		g.Below = w.rng.IntN(len(g.Servers) + 1)
 	case "policy":
 		g.Health.FailureThreshold = 1 + w.rng.IntN(3)
+		w.policyChanged = true
 	}
 	// A floor above what can serve is an error of the configuration.
 	for k := range f.Groups {

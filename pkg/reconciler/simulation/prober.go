@@ -13,6 +13,7 @@ import (
 type machine struct {
 	fails    health.Outcome // what it answers instead of accepting; empty if it is well
 	instance string         // id of the EC2 instance
+	stopped  bool           // so is the instance
 }
 
 // prober is what outlives the invocations of the prober.
@@ -169,11 +170,21 @@ func (i *invocation) record(m member, round time.Time, o health.Outcome) (row st
 	if !newer {
 		return store.ProbeRow{}, false
 	}
-	if row.ConsecutiveFailures >= m.threshold {
-		i.tables.fell[m.serverKey] = true
-	}
+	i.tables.witness(m.serverKey, row, i.lowestThreshold(m.group))
 	i.tracef("probe %s/%s round %.3f %s: %d failures, %d successes in a row", m.group, m.Name, round.Sub(epoch()).Seconds(), o, row.ConsecutiveFailures, row.ConsecutiveSuccesses)
 	i.shardOf(m.group).add(row)
 	// The SDK repeats a write whose answer was lost, and the condition fails.
 	return row, !i.strikes(RecordAnswerLost)
+}
+
+// lowestThreshold is the lowest that any version of the fleet gave a group: two
+// versions may judge the same row.
+func (w *world) lowestThreshold(group string) int {
+	lowest := 0
+	for _, f := range w.fleets {
+		if g, ok := f.Group(group); ok && (lowest == 0 || g.Health.FailureThreshold < lowest) {
+			lowest = g.Health.FailureThreshold
+		}
+	}
+	return lowest
 }

@@ -14,7 +14,7 @@ import (
 // says about P1, P3 and P6. It looks at the rows as the prober wrote them, and
 // not at the reconciler's reasons.
 func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
-	s, owned := c.owner(g, p.id)
+	s, owned, running := c.owner(g, p.id)
 	if g.Mode == fleet.Observe {
 		c.violate("observe mode", "%s deregistered from %s", p.id, p.arn)
 	}
@@ -35,8 +35,8 @@ func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
 		}
 		return
 	}
-	c.removed[p] = true
 	switch {
+	case !running: // and so no loss
 	case row.LastFailure.IsZero():
 		c.violate("P3", "%s deregistered from %s, and it never failed a probe", s.Name, p.arn)
 	case !c.tables.fell[serverKey{g.Name, s.Name}]:
@@ -47,11 +47,9 @@ func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
 // judgeRegistration checks what a target that has just been registered says
 // about P5, and that nobody is registered without evidence.
 func (c *cloud) judgeRegistration(g fleet.Group, p place) {
-	rows, remembered := c.group(g.Name)
-	s, owned := c.owner(g, p.id)
-	row, state := rows[s.Name], remembered.States[s.Name]
-	removed := c.removed[p]
-	delete(c.removed, p)
+	_, remembered := c.group(g.Name)
+	s, owned, _ := c.owner(g, p.id)
+	state, key := remembered.States[s.Name], serverKey{g.Name, s.Name}
 	switch failOpen := remembered.Group.FailOpen; {
 	case g.Mode == fleet.Observe:
 		c.violate("observe mode", "%s registered in %s", p.id, p.arn)
@@ -62,8 +60,8 @@ func (c *cloud) judgeRegistration(g fleet.Group, p place) {
 	case failOpen:
 	case state.Status != health.Up:
 		c.violate("P5", "%s registered in %s while %s until %v", s.Name, p.arn, state.Status, state.HeldUntil)
-	case removed && row.ConsecutiveFailures == 0 && row.Round.Sub(row.SuccessSince) < g.Health.HoldDown:
-		c.violate("P5", "%s registered in %s after %v of success, hold-down %v", s.Name, p.arn, row.Round.Sub(row.SuccessSince), g.Health.HoldDown)
+	case !c.tables.hasServed(key, g.Health.HoldDown):
+		c.violate("P5", "%s registered in %s without %v of success since it was down", s.Name, p.arn, g.Health.HoldDown)
 	}
 }
 
@@ -91,8 +89,8 @@ func (c *cloud) backing(g fleet.Group, arn string, rows map[string]store.ProbeRo
 	var names []string
 	latest := newest(g, rows)
 	for _, t := range c.Targets(arn) {
-		s, owned := c.owner(g, t.ID)
-		if !owned || !registered(c.Targets(arn), t.ID, t.Port) {
+		s, _, running := c.owner(g, t.ID)
+		if !running || !registered(c.Targets(arn), t.ID, t.Port) {
 			continue
 		}
 		row, state := rows[s.Name], remembered.States[s.Name]
@@ -166,7 +164,7 @@ func (w *world) quiesce() {
 // changes no state and no membership.
 func (w *world) checkReplay() {
 	for _, s := range w.shards {
-		if len(s.delivered) == 0 || w.violated != nil {
+		if len(s.delivered) == 0 || w.violated != nil || w.policyChanged {
 			continue
 		}
 		type memory struct {

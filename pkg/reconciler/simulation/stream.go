@@ -95,7 +95,9 @@ func (s *shard) deliver() {
 		s.attempts, s.most = 0, 0
 	} else if s.attempts++; s.attempts >= maxAttempts {
 		s.inject(RecordsExpired, "after the last attempt")
-		accepted, s.attempts, s.most = n, 0, 0
+		s.pending, s.attempts, s.most = s.pending[n:], 0, 0
+		s.plan(pollDelay)
+		return
 	} else if n > 1 && s.strikes(RecordsBisected) {
 		s.most = (n + 1) / 2
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,12 +28,15 @@ type tables struct {
 	rows   map[string]map[string]store.ProbeRow // by group, server
 	health map[string]*store.GroupHealth        // by group
 	fell   map[serverKey]bool                   // reached the threshold at some time
+	downAt map[serverKey]time.Time              // since when, as the reconciler stored it last
+	served map[serverKey][]streak               // every unbroken success
 	writes int                                  // to table health
 }
 
 func newTables() *tables {
 	return &tables{
-		rows: map[string]map[string]store.ProbeRow{}, health: map[string]*store.GroupHealth{}, fell: map[serverKey]bool{},
+		rows: map[string]map[string]store.ProbeRow{}, health: map[string]*store.GroupHealth{},
+		fell: map[serverKey]bool{}, downAt: map[serverKey]time.Time{}, served: map[serverKey][]streak{},
 	}
 }
 
@@ -62,6 +66,28 @@ func (t *tables) record(group, server string, address netip.AddrPort, round time
 	}
 	t.rows[group][server] = row
 	return row, true
+}
+
+// streak is a time of unbroken success, in rounds.
+type streak struct{ from, to time.Time }
+
+// witness remembers of a row that was written what P5 and P6 rest on.
+func (t *tables) witness(k serverKey, row store.ProbeRow, threshold int) {
+	if row.ConsecutiveFailures >= threshold {
+		t.fell[k] = true
+	}
+	if row.ConsecutiveSuccesses == 1 && row.SuccessSince.Equal(row.Round) {
+		t.served[k] = append(t.served[k], streak{row.Round, row.Round})
+	} else if n := len(t.served[k]); row.ConsecutiveSuccesses > 0 {
+		t.served[k][n-1].to = row.Round
+	}
+}
+
+// hasServed reports whether a server has answered for a hold-down since it was
+// last stored as down.
+func (t *tables) hasServed(k serverKey, d time.Duration) bool {
+	down, ever := t.downAt[k]
+	return !ever || slices.ContainsFunc(t.served[k], func(s streak) bool { return s.from.After(down) && s.to.Sub(s.from) >= d })
 }
 
 // of is what table health holds of a group.
@@ -157,6 +183,9 @@ func (a *access) SaveState(_ context.Context, group, server string, s health.Sta
 		return fmt.Errorf("saving state of %s/%s: %w", group, server, store.ErrNotNewer)
 	}
 	a.of(group).States[server] = s
+	if s.Status == health.Down {
+		a.downAt[serverKey{group, server}] = s.Since
+	}
 	a.mu.Unlock()
 	a.wrote()
 	if l.strikes(StateAnswerLost) {

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"time"
 
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
 	"radwitness/pkg/balancer/balancertest"
 	"radwitness/pkg/fleet"
 )
@@ -56,17 +58,17 @@ type world struct {
 	report  Report
 	trace   func(format string, args ...any) // nil unless a seed is replayed
 
-	fleets   []*fleet.Fleet // the newest last; while a change rolls out, both functions run the last two
-	rolling  time.Time      // end of the roll-out
-	machines map[string]*machine
-	prober   prober
-	tables   *tables
-	shards   []*shard
-	records  int // written to the stream so far
-	cloud    *cloud
-	workers  map[string]*worker // warm reconcilers, by version of the fleet
-	removed  map[place]bool     // targets that were deregistered for the health of their server
-	violated *Violation
+	fleets        []*fleet.Fleet // the newest last; while a change rolls out, both functions run the last two
+	rolling       time.Time      // end of the roll-out
+	policyChanged bool           // by a version of the fleet
+	machines      map[string]*machine
+	prober        prober
+	tables        *tables
+	shards        []*shard
+	records       int // written to the stream so far
+	cloud         *cloud
+	workers       map[string]*worker // warm reconcilers, by version of the fleet
+	violated      *Violation
 }
 
 // event is something that happens at a time.
@@ -184,10 +186,10 @@ func newWorld(seed uint64, trace func(format string, args ...any)) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: epoch(), trace: trace,
 		report: Report{Faults: Tally{}}, machines: map[string]*machine{}, tables: newTables(),
-		workers: map[string]*worker{}, removed: map[place]bool{},
+		workers: map[string]*worker{},
 	}
 	w.weather = newWeather(w.rng)
-	w.cloud = &cloud{world: w, AWS: balancertest.New(func() time.Time { return w.now }), before: map[string]snapshot{}}
+	w.cloud = &cloud{world: w, AWS: balancertest.New(func() time.Time { return w.now }), before: map[string]snapshot{}, types: map[string]elbv2types.TargetTypeEnum{}, owners: map[string]string{}}
 	w.fleets = []*fleet.Fleet{w.drawFleet()}
 	for _, g := range w.current().Groups {
 		s := &shard{world: w, groups: []string{g.Name}}
