@@ -29,7 +29,7 @@ func (r Result) OnlyRefusals() bool {
 
 // TargetError says that one target was not registered or deregistered.
 type TargetError struct {
-	Action string // "registering" or "deregistering"
+	Action string // "registering", "confirming" or "deregistering"
 	Change Change
 	Err    error // cause, shared by all targets of a call that failed as a whole
 }
@@ -46,18 +46,27 @@ func (e *TargetError) Error() string {
 func (e *TargetError) Unwrap() error { return e.Err }
 
 // Apply carries a plan out: it registers, and then deregisters what the floor
-// allows with the registrations that succeeded. It goes on past targets that
-// the load balancer refuses. The error joins a *TargetError for each of those
+// allows with the registrations that succeeded. The list of targets that the
+// plan rests on may be seconds old, so the servers that the floor rests on are
+// registered again first, which does nothing to those that are. Apply goes on
+// past targets that the load balancer refuses. The error joins a *TargetError for each of those
 // with any error that stopped the registrations or the deregistrations as a
 // whole; the result is complete in both cases.
 func (c *Client) Apply(ctx context.Context, p Plan) (Result, error) {
-	registering := batch{action: "registering", send: func(targets []elbv2types.TargetDescription) error {
+	register := func(targets []elbv2types.TargetDescription) error {
 		_, err := c.ELBv2.RegisterTargets(ctx, &elbv2.RegisterTargetsInput{TargetGroupArn: &p.TargetGroup, Targets: targets})
 		return err
-	}}
+	}
+	registering := batch{action: "registering", send: register}
 	registering.run(p.Register)
+	backing := p.Backing
+	confirming := batch{action: "confirming", send: register}
+	if len(p.Confirm) > 0 {
+		confirming.run(p.Confirm)
+		backing = len(confirming.done)
+	}
 
-	allowed, withheld := guard(p.Below, p.Backing, registering.done, p.Deregister)
+	allowed, withheld := guard(p.Below, backing, registering.done, p.Deregister)
 	deregistering := batch{action: "deregistering", send: func(targets []elbv2types.TargetDescription) error {
 		_, err := c.ELBv2.DeregisterTargets(ctx, &elbv2.DeregisterTargetsInput{TargetGroupArn: &p.TargetGroup, Targets: targets})
 		return err
@@ -68,14 +77,14 @@ func (c *Client) Apply(ctx context.Context, p Plan) (Result, error) {
 		Registered:   registering.done,
 		Deregistered: deregistering.done,
 		Withheld:     slices.SortedFunc(slices.Values(slices.Concat(p.Withheld, withheld)), byTarget),
-		Failed:       slices.Concat(registering.failed, deregistering.failed),
+		Failed:       slices.Concat(registering.failed, confirming.failed, deregistering.failed),
 	}
 	for _, f := range r.Failed {
 		if _, ok := errors.AsType[*elbv2types.InvalidTargetException](f); ok {
 			c.forget(f.Change.Target.ID)
 		}
 	}
-	if err := errors.Join(registering.err(), deregistering.err()); err != nil {
+	if err := errors.Join(registering.err(), confirming.err(), deregistering.err()); err != nil {
 		return r, fmt.Errorf("changing targets of %s: %w", p.TargetGroup, err)
 	}
 	return r, nil

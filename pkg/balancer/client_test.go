@@ -524,6 +524,69 @@ func TestStoppedInstanceLeaves(t *testing.T) {
 	same(t, "deregistered", idsOf(r.pass(decide(0, "ise-1 down")).Deregistered), []string{"i-1"})
 }
 
+// A list of targets that is seconds old may show a target that has just left.
+// What the floor rests on is registered again before anything leaves.
+func TestTheFloorRestsOnNoOldList(t *testing.T) {
+	r := newRig(t, balancertest.TargetGroup{})
+	r.server("ise-1", "10.0.1.10")
+	r.server("ise-2", "10.0.1.11")
+	r.put("10.0.1.10")
+	r.put("10.0.1.11")
+	p := r.plan(decide(1, "ise-1 up", "ise-2 down"))
+	same(t, "confirm", idsOf(p.Confirm), []string{"10.0.1.10"})
+	r.aws.Remove(arn, "10.0.1.10", 1812)
+	result, err := r.client.Apply(context.Background(), p)
+	same(t, "error", err, nil)
+	same(t, "deregistered", idsOf(result.Deregistered), []string{"10.0.1.11"})
+	same(t, "listed", r.listed(), []string{"10.0.1.10:1812 healthy"})
+
+	r.put("10.0.1.11")
+	p = r.plan(decide(1, "ise-1 up", "ise-2 down"))
+	r.aws.SetInvalid("10.0.1.10", true)
+	result, err = r.client.Apply(context.Background(), p)
+	if err == nil {
+		t.Error("the refused confirmation is no error")
+	}
+	same(t, "withheld", idsOf(result.Withheld), []string{"10.0.1.11"})
+	for _, d := range []health.Decision{decide(1, "ise-1 up"), decide(0, "ise-1 up", "ise-2 down")} {
+		if p := r.plan(d); p.Confirm != nil {
+			t.Errorf("confirming %v without need", p.Confirm)
+		}
+	}
+}
+
+// A stopped instance is listed, and nothing can lean on it.
+func TestTheFloorRestsOnNoStoppedInstance(t *testing.T) {
+	r := newRig(t, balancertest.TargetGroup{Type: elbv2types.TargetTypeEnumInstance})
+	r.server("ise-1", "10.0.1.10")
+	r.server("ise-2", "10.0.1.11")
+	for i, id := range []string{"i-1", "i-2"} {
+		r.aws.SetInstance(balancertest.Instance{ID: id, VPCID: vpc, Primary: fmt.Sprintf("10.0.1.1%d", i)})
+		r.put(id)
+	}
+	r.aws.SetInstance(balancertest.Instance{ID: "i-1", VPCID: vpc, Primary: "10.0.1.10", State: "stopped"})
+	p := r.plan(decide(1, "ise-1 up", "ise-2 down"))
+	same(t, "backing", p.Backing, 0)
+	same(t, "withheld", idsOf(p.Withheld), []string{"i-2"})
+}
+
+// Another instance took an address over while a warm function remembers the
+// old one: before the new one is pruned, or leant on the old one, EC2 is asked.
+func TestAReplacedInstanceIsNotPruned(t *testing.T) {
+	r := newRig(t, balancertest.TargetGroup{Type: elbv2types.TargetTypeEnumInstance})
+	r.group.Prune = true
+	r.server("ise-1", "10.0.1.10")
+	r.aws.SetInstance(balancertest.Instance{ID: "i-1", VPCID: vpc, Primary: "10.0.1.10"})
+	r.pass(decide(1, "ise-1 up"))
+	r.aws.SetInstance(balancertest.Instance{ID: "i-1", VPCID: vpc, Primary: "10.0.1.10", State: "terminated"})
+	r.aws.SetInstance(balancertest.Instance{ID: "i-2", VPCID: vpc, Primary: "10.0.1.10"})
+	r.put("i-2")
+	r.put("10.9.9.9")
+	p := r.plan(decide(0, "ise-1 up"))
+	same(t, "deregister", idsOf(p.Deregister), []string{"10.9.9.9"})
+	same(t, "registered", p.Registered, []string{"ise-1"})
+}
+
 // stateless finds one instance and leaves out its state.
 type stateless struct{}
 

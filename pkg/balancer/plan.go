@@ -40,6 +40,9 @@ func (c Change) backs() bool {
 	return c.Standing == health.StandingSolid || c.Standing == health.StandingHoldDown
 }
 
+// needsFloor reports whether the target may only leave while enough others stay.
+func (c Change) needsFloor() bool { return c.Standing != health.StandingDrained }
+
 // Refusal is a server that cannot be put behind the load balancer as configured.
 type Refusal struct {
 	Server string `json:"server"`
@@ -59,6 +62,7 @@ type Plan struct {
 	TargetGroup string    `json:"target_group"` // ARN
 	Register    []Change  `json:"register,omitempty"`
 	Deregister  []Change  `json:"deregister,omitempty"`
+	Confirm     []Change  `json:"confirm,omitempty"`    // registered and backing the group: registered again before a target leaves for its health
 	Withheld    []Change  `json:"withheld,omitempty"`   // deregistrations that are wanted but would do harm
 	Refused     []Refusal `json:"refused,omitempty"`    // servers that cannot be registered
 	Unmanaged   []Target  `json:"unmanaged,omitempty"`  // registered, owned by no server
@@ -102,6 +106,7 @@ func NewPlan(o Observation, d Desired) Plan {
 			leaving = append(leaving, change)
 		case registered && change.backs() && !o.States[r.Target].dead():
 			p.Backing++
+			p.Confirm = append(p.Confirm, change)
 		case registered || v.Membership != health.In: // stays as it is
 		case r.NotReady != "":
 			p.Refused = append(p.Refused, Refusal{r.Server, r.NotReady})
@@ -133,8 +138,11 @@ func NewPlan(o Observation, d Desired) Plan {
 
 	allowed, withheld := guard(p.Below, p.Backing, p.Register, leaving)
 	p.Deregister = allowed
+	if p.Below == 0 || !slices.ContainsFunc(allowed, Change.needsFloor) {
+		p.Confirm = nil
+	}
 	p.Withheld = append(p.Withheld, withheld...)
-	for _, changes := range [][]Change{p.Register, p.Deregister, p.Withheld} {
+	for _, changes := range [][]Change{p.Register, p.Deregister, p.Confirm, p.Withheld} {
 		slices.SortFunc(changes, byTarget)
 	}
 	slices.SortFunc(p.Unmanaged, Target.Compare)
@@ -154,7 +162,7 @@ func guard(below, backing int, registered, leaving []Change) (allowed, withheld 
 		}
 	}
 	for _, c := range leaving {
-		if backing < below && c.Standing != health.StandingDrained {
+		if backing < below && c.needsFloor() {
 			c.Reason = fmt.Sprintf("%s; but only %d registered servers are up or held down, the floor is %d", c.Reason, backing, below)
 			withheld = append(withheld, c)
 			continue

@@ -170,7 +170,7 @@ func (i *invocation) record(m member, round time.Time, o health.Outcome) (row st
 	if !newer {
 		return store.ProbeRow{}, false
 	}
-	i.tables.witness(m.serverKey, row, i.lowestThreshold(m.group))
+	i.tables.witness(m.serverKey, row)
 	i.tracef("probe %s/%s round %.3f %s: %d failures, %d successes in a row", m.group, m.Name, round.Sub(epoch()).Seconds(), o, row.ConsecutiveFailures, row.ConsecutiveSuccesses)
 	i.shardOf(m.group).add(row)
 	// The SDK repeats a write whose answer was lost, and the condition fails.

@@ -39,8 +39,8 @@ func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
 	case !running: // and so no loss
 	case row.LastFailure.IsZero():
 		c.violate("P3", "%s deregistered from %s, and it never failed a probe", s.Name, p.arn)
-	case !c.tables.fell[serverKey{g.Name, s.Name}]:
-		c.violate("P6", "%s deregistered from %s, and it never failed %d times in a row", s.Name, p.arn, g.Health.FailureThreshold)
+	case c.tables.worst[serverKey{g.Name, s.Name}] < c.lowestThreshold(g.Name):
+		c.violate("P6", "%s deregistered from %s, and it never failed %d times in a row", s.Name, p.arn, c.lowestThreshold(g.Name))
 	}
 }
 
@@ -276,7 +276,7 @@ func (w *world) checkRemoval() {
 	w.tracef("%s/%s fails for good: %s", g.Name, s.Name, outcome)
 	for {
 		w.run(10 * time.Millisecond)
-		if rows, _ := w.group(g.Name); rows[s.Name].ConsecutiveFailures > 0 || w.violated != nil {
+		if w.tables.rows[g.Name][s.Name].ConsecutiveFailures > 0 || w.violated != nil {
 			break
 		}
 	}

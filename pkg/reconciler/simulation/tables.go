@@ -27,7 +27,7 @@ type tables struct {
 	mu     sync.Mutex                           // the reconciler works on groups at the same time
 	rows   map[string]map[string]store.ProbeRow // by group, server
 	health map[string]*store.GroupHealth        // by group
-	fell   map[serverKey]bool                   // reached the threshold at some time
+	worst  map[serverKey]int                    // most failures in a row
 	downAt map[serverKey]time.Time              // since when, as the reconciler stored it last
 	served map[serverKey][]streak               // every unbroken success
 	writes int                                  // to table health
@@ -36,7 +36,7 @@ type tables struct {
 func newTables() *tables {
 	return &tables{
 		rows: map[string]map[string]store.ProbeRow{}, health: map[string]*store.GroupHealth{},
-		fell: map[serverKey]bool{}, downAt: map[serverKey]time.Time{}, served: map[serverKey][]streak{},
+		worst: map[serverKey]int{}, downAt: map[serverKey]time.Time{}, served: map[serverKey][]streak{},
 	}
 }
 
@@ -72,10 +72,8 @@ func (t *tables) record(group, server string, address netip.AddrPort, round time
 type streak struct{ from, to time.Time }
 
 // witness remembers of a row that was written what P5 and P6 rest on.
-func (t *tables) witness(k serverKey, row store.ProbeRow, threshold int) {
-	if row.ConsecutiveFailures >= threshold {
-		t.fell[k] = true
-	}
+func (t *tables) witness(k serverKey, row store.ProbeRow) {
+	t.worst[k] = max(t.worst[k], row.ConsecutiveFailures)
 	if row.ConsecutiveSuccesses == 1 && row.SuccessSince.Equal(row.Round) {
 		t.served[k] = append(t.served[k], streak{row.Round, row.Round})
 	} else if n := len(t.served[k]); row.ConsecutiveSuccesses > 0 {
