@@ -164,7 +164,7 @@ func (w *world) quiesce() {
 // changes no state and no membership.
 func (w *world) checkReplay() {
 	for _, s := range w.shards {
-		if len(s.delivered) == 0 || w.violated != nil || w.policyChanged {
+		if len(s.applied) == 0 || w.violated != nil || w.policyChanged {
 			continue
 		}
 		type memory struct {
@@ -180,8 +180,8 @@ func (w *world) checkReplay() {
 			return m
 		}
 		before := remember()
-		from := w.rng.IntN(len(s.delivered))
-		for rest := s.delivered[from:]; len(rest) > 0; {
+		from := w.rng.IntN(len(s.applied))
+		for rest := s.applied[from:]; len(rest) > 0; {
 			n := 1 + w.rng.IntN(len(rest))
 			w.reconcile(rest[:n])
 			rest = rest[n:]

@@ -26,14 +26,14 @@ const (
 // shard is a stream shard and the function's reader of it.
 type shard struct {
 	*world
-	groups    []string
-	pending   []reconciler.Record
-	done      []reconciler.Record // the last that were delivered, oldest first
-	planned   bool                // a delivery is
-	attempts  int                 // at the batch in front
-	most      int                 // records in the next batch, if bisected; else 0
-	behind    *shard              // the parent after a split; it is read to its end first
-	delivered []reconciler.Record // of all records ever, for the replay
+	groups   []string
+	pending  []reconciler.Record
+	done     []reconciler.Record // the last that were delivered, oldest first
+	planned  bool                // a delivery is
+	attempts int                 // at the batch in front
+	most     int                 // records in the next batch, if bisected; else 0
+	behind   *shard              // the parent after a split; it is read to its end first
+	applied  []reconciler.Record // all that were delivered to a version of the fleet that knows their server
 }
 
 // add appends the record of a row that was written.
@@ -102,7 +102,12 @@ func (s *shard) deliver() {
 		s.most = (n + 1) / 2
 	}
 	s.done = append(s.done, s.pending[:accepted]...)
-	s.delivered = append(s.delivered, s.pending[:accepted]...)
+	for _, r := range s.pending[:accepted] {
+		g, _ := s.cloud.fleet.Group(r.Row.Group)
+		if _, known := g.Server(r.Row.Server); known {
+			s.applied = append(s.applied, r)
+		}
+	}
 	s.done = s.done[max(0, len(s.done)-remembered):]
 	s.pending = s.pending[accepted:]
 	if accepted == n {
