@@ -231,7 +231,7 @@ func (w *world) addTarget() {
 func (w *world) drain() {
 	g := w.drawGroup()
 	s := pick(w.rng, g.Servers...)
-	w.tables.of(g.Name).Drains[s.Name] = store.Drain{Until: w.now.Add(w.between(10*time.Second, 2*time.Minute)), Reason: "patching"}
+	w.setDrain(g.Name, s.Name, &store.Drain{Until: w.now.Add(w.between(10*time.Second, 2*time.Minute)), Reason: "patching"})
 }
 
 // changeFleet rolls out another version of fleet.yaml.

@@ -16,9 +16,10 @@ type machine struct {
 	stopped  bool           // so is the instance
 }
 
-// prober is what outlives the invocations of the prober.
-type prober struct {
-	offset time.Duration // of its clock from the true time
+// probing is what outlives the invocations of the prober.
+type probing struct {
+	offset time.Duration             // of its clock from the true time
+	invoke func(scheduled time.Time) // instead of the model; nil means the model
 }
 
 // wall is the time on the prober's clock.
@@ -35,9 +36,13 @@ func (w *world) minute() {
 	if w.strikes(EventLate) {
 		late = w.between(time.Second, 150*time.Second)
 	}
-	w.after(late, func() { w.probeMinute(scheduled) })
+	probe := w.probeMinute
+	if w.prober.invoke != nil {
+		probe = w.prober.invoke
+	}
+	w.after(late, func() { probe(scheduled) })
 	if w.strikes(EventDuplicate) {
-		w.after(late+w.between(0, 20*time.Second), func() { w.probeMinute(scheduled) })
+		w.after(late+w.between(0, 20*time.Second), func() { probe(scheduled) })
 	}
 }
 
@@ -63,7 +68,7 @@ type invocation struct {
 
 func (w *world) probeMinute(scheduled time.Time) {
 	if w.wall().Sub(scheduled) > 2*time.Minute {
-		w.tracef("prober: event of %v dropped", scheduled.Sub(epoch()))
+		w.tracef("prober: event of %v dropped", scheduled.Sub(w.epoch))
 		return
 	}
 	i := &invocation{
@@ -171,7 +176,7 @@ func (i *invocation) record(m member, round time.Time, o health.Outcome) (row st
 		return store.ProbeRow{}, false
 	}
 	i.tables.witness(m.serverKey, row)
-	i.tracef("probe %s/%s round %.3f %s: %d failures, %d successes in a row", m.group, m.Name, round.Sub(epoch()).Seconds(), o, row.ConsecutiveFailures, row.ConsecutiveSuccesses)
+	i.tracef("probe %s/%s round %.3f %s: %d failures, %d successes in a row", m.group, m.Name, round.Sub(i.epoch).Seconds(), o, row.ConsecutiveFailures, row.ConsecutiveSuccesses)
 	i.shardOf(m.group).add(row)
 	// The SDK repeats a write whose answer was lost, and the condition fails.
 	return row, !i.strikes(RecordAnswerLost)

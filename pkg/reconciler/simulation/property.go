@@ -67,6 +67,9 @@ func (c *cloud) judgeRegistration(g fleet.Group, p place) {
 
 // group reads both tables without chance.
 func (w *world) group(name string) (map[string]store.ProbeRow, store.GroupHealth) {
+	if w.store.mirror != nil {
+		w.store.mirror(name)
+	}
 	a := &access{tables: w.tables, lucks: map[string]*luck{name: {callsLeft: -1}}}
 	remembered, _ := a.Group(context.Background(), name) // never fails with such luck
 	rows, _ := probesAccess{a}.Group(context.Background(), name)
@@ -225,7 +228,9 @@ func (w *world) checkRecovery() {
 		m.fails = ""
 	}
 	for _, g := range w.current().Groups {
-		w.tables.of(g.Name).Drains = map[string]store.Drain{}
+		for server := range w.tables.of(g.Name).Drains {
+			w.setDrain(g.Name, server, nil)
+		}
 		longest = max(longest, g.Health.HoldDownMax, g.Health.HoldDown)
 	}
 	w.run(longest + 90*time.Second)
@@ -271,14 +276,14 @@ func (w *world) checkRemoval() {
 	if g.Mode == fleet.Observe || s.Admin == fleet.AdminOut || others < g.Below {
 		return
 	}
-	outcome := pick(w.rng, health.Reject, health.Timeout)
+	healthy, outcome := w.now, pick(w.rng, health.Reject, health.Timeout)
 	w.machines[s.Address.String()].fails = outcome
 	w.tracef("%s/%s fails for good: %s", g.Name, s.Name, outcome)
-	for {
-		w.run(10 * time.Millisecond)
-		if w.tables.rows[g.Name][s.Name].ConsecutiveFailures > 0 || w.violated != nil {
-			break
+	for w.tables.rows[g.Name][s.Name].ConsecutiveFailures == 0 && w.violated == nil {
+		if w.now.Sub(healthy) > 2*time.Minute {
+			w.violate("P4", "%s fails, and no row says so", s.Name)
 		}
+		w.run(10 * time.Millisecond)
 	}
 	first := w.now
 	limit := time.Duration(g.Health.FailureThreshold-1)*(s.Probe.FastInterval+s.Probe.Budget()) + 2*pollDelay

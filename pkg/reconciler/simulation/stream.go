@@ -130,8 +130,13 @@ func (w *world) worker(f *fleet.Fleet) *worker {
 		return known
 	}
 	a := &access{tables: w.tables}
+	var probes reconciler.Probes = probesAccess{a}
+	var remembered reconciler.Health = a
+	if w.store.open != nil {
+		probes, remembered = w.store.open(a)
+	}
 	k := &worker{tables: a, Reconciler: &reconciler.Reconciler{
-		Fleet: f, Probes: probesAccess{a}, Health: a, Log: slog.New(slog.DiscardHandler),
+		Fleet: f, Probes: probes, Health: remembered, Log: slog.New(slog.DiscardHandler),
 		Balancer: &balancer.Client{ELBv2: w.cloud, EC2: w.cloud, Now: func() time.Time { return w.now }},
 		Now:      func() time.Time { return w.now },
 	}}
@@ -158,7 +163,7 @@ func (w *world) reconcile(batch []reconciler.Record) (again []reconciler.Record,
 	}
 	w.cloud.begin(f, k.tables.lucks)
 	w.report.Deliveries++
-	if w.strikes(RecordPoisoned) {
+	if w.strikes(RecordPoisoned) || w.store.open != nil {
 		again = w.deliverEncoded(k, batch)
 	} else {
 		again = k.Reconcile(context.Background(), batch)
@@ -173,6 +178,11 @@ func (w *world) reconcile(batch []reconciler.Record) (again []reconciler.Record,
 	}
 	if !ok {
 		delete(w.workers, f.Version)
+	}
+	if w.store.mirror != nil {
+		for group := range k.tables.lucks {
+			w.store.mirror(group)
+		}
 	}
 	if w.trace != nil {
 		w.traceDelivery(f, batch, again, ok)
@@ -202,6 +212,10 @@ func (w *world) deliverEncoded(k *worker, batch []reconciler.Record) (again []re
 	for i, r := range batch {
 		if i == at {
 			raw = append(raw, json.RawMessage(pick(w.rng, poison...)))
+		}
+		if image, ok := w.store.images[r.Sequence]; ok {
+			raw = append(raw, image)
+			continue
 		}
 		raw = append(raw, encode(r))
 	}

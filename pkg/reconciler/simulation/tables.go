@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"radwitness/pkg/health"
+	"radwitness/pkg/reconciler"
 	"radwitness/pkg/store"
 )
 
@@ -31,6 +33,30 @@ type tables struct {
 	downAt map[serverKey]time.Time              // since when, as the reconciler stored it last
 	served map[serverKey][]streak               // every unbroken success
 	writes int                                  // to table health
+}
+
+// storage is what stands between the functions and the tables in memory when
+// they go through the real encoding.
+type storage struct {
+	// open gives a reconciler its tables; nil means those in memory.
+	open func(*access) (reconciler.Probes, reconciler.Health)
+	// mirror brings the tables in memory up to date with a group's real rows.
+	mirror func(group string)
+	// setDrain stores an operator's order; nil ends it.
+	setDrain func(group, server string, d *store.Drain)
+	images   map[string]json.RawMessage // stream records by sequence
+}
+
+// setDrain is an operator's order to drain a server; nil ends it.
+func (w *world) setDrain(group, server string, d *store.Drain) {
+	if w.store.setDrain != nil {
+		w.store.setDrain(group, server, d)
+	}
+	if d == nil {
+		delete(w.tables.of(group).Drains, server)
+		return
+	}
+	w.tables.of(group).Drains[server] = *d
 }
 
 func newTables() *tables {

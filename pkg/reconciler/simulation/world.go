@@ -44,9 +44,6 @@ type Report struct {
 	Changes    int // calls of RegisterTargets and DeregisterTargets that succeeded
 }
 
-// epoch is the time at which every history begins.
-func epoch() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) }
-
 // world is one history.
 type world struct {
 	seed    uint64
@@ -57,12 +54,16 @@ type world struct {
 	weather weather
 	report  Report
 	trace   func(format string, args ...any) // nil unless a seed is replayed
+	epoch   time.Time                        // when it began
+	sleep   func(time.Duration)              // waits for others that live by the same clock; nil if there are none
+
+	store storage // other than the tables in memory; its zero value is none
 
 	fleets        []*fleet.Fleet // the newest last; while a change rolls out, both functions run the last two
 	rolling       time.Time      // end of the roll-out
 	policyChanged bool           // by a version of the fleet
 	machines      map[string]*machine
-	prober        prober
+	prober        probing
 	tables        *tables
 	shards        []*shard
 	records       int // written to the stream so far
@@ -111,12 +112,40 @@ func (w *world) after(d time.Duration, do func()) { w.at(w.now.Add(d), do) }
 // property is broken.
 func (w *world) run(d time.Duration) {
 	end := w.now.Add(d)
-	for len(w.queue) > 0 && w.violated == nil && !w.queue[0].at.After(end) {
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
-		e.do()
+	for w.violated == nil {
+		next := end
+		if len(w.queue) > 0 && w.queue[0].at.Before(end) {
+			next = w.queue[0].at
+		}
+		switch {
+		case next.After(w.now):
+			w.pass(next)
+		case len(w.queue) == 0 || w.queue[0].at.After(end):
+			return
+		default:
+			heap.Pop(&w.queue).(event).do()
+		}
 	}
-	w.now = end
+}
+
+// pass lets the clock go on towards a time. With others around it goes in small
+// steps: what they do meanwhile may be what happens next.
+func (w *world) pass(t time.Time) {
+	if w.sleep != nil {
+		t = earlier(t, w.now.Add(step))
+		w.sleep(t.Sub(w.now))
+	}
+	w.now = t
+}
+
+// step is how far the world's clock may lag behind that of others.
+const step = 20 * time.Millisecond
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // strikes draws whether a fault happens now, and counts it.
@@ -135,14 +164,14 @@ func (w *world) inject(f Fault, detail string) {
 
 func (w *world) tracef(format string, args ...any) {
 	if w.trace != nil {
-		w.trace("%9.3fs "+format, append([]any{w.now.Sub(epoch()).Seconds()}, args...)...)
+		w.trace("%9.3fs "+format, append([]any{w.now.Sub(w.epoch).Seconds()}, args...)...)
 	}
 }
 
 // violate notes the first broken property.
 func (w *world) violate(property, format string, args ...any) {
 	if w.violated == nil {
-		w.violated = &Violation{Seed: w.seed, Property: property, At: w.now.Sub(epoch()), Detail: fmt.Sprintf(format, args...)}
+		w.violated = &Violation{Seed: w.seed, Property: property, At: w.now.Sub(w.epoch), Detail: fmt.Sprintf(format, args...)}
 		w.tracef("%s broken: %s", property, w.violated.Detail)
 	}
 }
@@ -167,7 +196,12 @@ func (w *world) running() *fleet.Fleet {
 // Run plays the history of a seed: faults for some minutes, then peace, in
 // which everything must come to rest. trace, if not nil, is told every step.
 func Run(seed uint64, trace func(format string, args ...any)) (Report, error) {
-	w := newWorld(seed, trace)
+	w := newWorld(seed, time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), trace)
+	return w.play()
+}
+
+// play lets the history happen.
+func (w *world) play() (Report, error) {
 	w.begin()
 	w.run(w.between(time.Minute, 6*time.Minute))
 	w.makePeace()
@@ -182,9 +216,9 @@ func Run(seed uint64, trace func(format string, args ...any)) (Report, error) {
 	return w.report, nil
 }
 
-func newWorld(seed uint64, trace func(format string, args ...any)) *world {
+func newWorld(seed uint64, epoch time.Time, trace func(format string, args ...any)) *world {
 	w := &world{
-		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: epoch(), trace: trace,
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), now: epoch, epoch: epoch, trace: trace,
 		report: Report{Faults: Tally{}}, machines: map[string]*machine{}, tables: newTables(),
 		workers: map[string]*worker{},
 	}
