@@ -269,14 +269,14 @@ func (m *minute) logRound(round time.Time, fast bool, members []member, results 
 func (m *minute) emit() {
 	for group, t := range m.tally {
 		metrics := []telemetry.Metric{
-			{Name: "probes", Unit: "Count", Value: float64(t.probes)},
-			{Name: "skipped", Unit: "Count", Value: float64(t.skipped)},
+			{Name: telemetry.MetricProbes, Unit: "Count", Value: float64(t.probes)},
+			{Name: telemetry.MetricSkipped, Unit: "Count", Value: float64(t.skipped)},
 		}
 		if conclusive := t.successes + t.failures; conclusive > 0 {
-			metrics = append(metrics, telemetry.Metric{Name: "success_rate", Unit: "Percent", Value: 100 * float64(t.successes) / float64(conclusive)})
+			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricSuccessRate, Unit: "Percent", Value: 100 * float64(t.successes) / float64(conclusive)})
 		}
 		if t.answered > 0 {
-			metrics = append(metrics, telemetry.Metric{Name: "latency_ms", Unit: "Milliseconds", Value: milliseconds(t.latency / time.Duration(t.answered))})
+			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricLatency, Unit: "Milliseconds", Value: milliseconds(t.latency / time.Duration(t.answered))})
 		}
 		if err := m.Metrics.Emit(time.Now(), group, metrics...); err != nil {
 			m.Log.Error("metrics not written", "error", err)

@@ -12,7 +12,7 @@ const (
 	MetricReconcileLag = "reconcile_lag_ms" // reconciler, Milliseconds: from the newest probe's round to the end of the pass
 	MetricPasses       = "passes"           // reconciler, Count: passes over the target groups
 	MetricChanges      = "changes"          // reconciler, Count: targets registered or deregistered
-	MetricErrors       = "errors"           // reconciler, Count: passes that failed
+	MetricErrors       = "errors"           // reconciler, Count: target groups that a pass could not put right
 	MetricProbes       = "probes"           // prober, Count: probes made
 	MetricSkipped      = "skipped"          // prober, Count: probes not made because the last one still ran
 	MetricSuccessRate  = "success_rate"     // prober, Percent: of the conclusive probes; absent if none was

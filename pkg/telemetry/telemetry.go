@@ -53,8 +53,8 @@ func (m *Metrics) Emit(at time.Time, group string, metrics ...Metric) error {
 		Dimensions [][]string
 		Metrics    []definition
 	}
-	d := directive{Namespace: Namespace, Dimensions: [][]string{{"Group"}}}
-	line := map[string]any{"Group": group}
+	d := directive{Namespace: Namespace, Dimensions: [][]string{{DimensionGroup}}}
+	line := map[string]any{DimensionGroup: group}
 	for _, metric := range metrics {
 		d.Metrics = append(d.Metrics, definition{metric.Name, metric.Unit})
 		line[metric.Name] = metric.Value
