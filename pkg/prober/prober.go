@@ -72,6 +72,7 @@ type member struct {
 	server     fleet.Server
 	credential fleet.Credential
 	threshold  int
+	metrics    bool // of this server alone, besides the group's
 }
 
 // address is where the server is probed.
@@ -94,7 +95,7 @@ func (p *Prober) members(keep func(serverKey) bool) []member {
 		for _, s := range g.Servers {
 			key := serverKey{g.Name, s.Name}
 			if keep(key) {
-				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold})
+				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold, g.ServerMetrics})
 			}
 		}
 	}

@@ -239,6 +239,26 @@ func TestMinuteRunsEveryTickOfItsWindow(t *testing.T) {
 	})
 }
 
+func TestMetricsOfServersAreEmittedOnRequest(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := testFleet(2, nil)
+			f.Groups[0].ServerMetrics = asked
+			w := newWorld(f, always(healthy))
+			if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+				t.Fatal(err)
+			}
+			want := 1
+			if asked {
+				want = 3
+			}
+			if got := strings.Count(w.metrics.String(), `"success_rate":100`); got != want {
+				t.Errorf("server_metrics %v: %d lines, want %d:\n%s", asked, got, want, w.metrics)
+			}
+		})
+	}
+}
+
 func TestTickAtTheVeryStartIsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(testFleet(1, nil), always(healthy))

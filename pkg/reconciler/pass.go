@@ -120,7 +120,7 @@ func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start
 	if d.FailOpen {
 		failOpen = 1
 	}
-	err := r.Metrics.Emit(now, v.group.Name,
+	err := r.Metrics.Emit(now, telemetry.Dimensions{Group: v.group.Name},
 		telemetry.Metric{Name: telemetry.MetricUp, Unit: "Count", Value: float64(up)},
 		telemetry.Metric{Name: telemetry.MetricDown, Unit: "Count", Value: float64(down)},
 		telemetry.Metric{Name: telemetry.MetricHeld, Unit: "Count", Value: float64(held)},

@@ -1,6 +1,6 @@
 package telemetry
 
-// Names of the metrics. Each has the dimension Group; alarms and dashboard are
+// Names of the metrics. Alarms and dashboard are
 // made of the same names, so a metric that is renamed here is renamed there.
 // The comments say who emits a metric, and its unit.
 const (
@@ -19,5 +19,9 @@ const (
 	MetricLatency      = "latency_ms"       // prober, Milliseconds: mean of the answered probes; absent if none was
 )
 
-// DimensionGroup is the dimension of every metric.
-const DimensionGroup = "Group"
+// The dimensions. Every metric has the group; the server is there only for the
+// metrics of single servers, which a fleet has to ask for.
+const (
+	DimensionGroup  = "Group"
+	DimensionServer = "Server"
+)
