@@ -16,8 +16,10 @@ import (
 const (
 	// window is the time whose ticks one invocation runs.
 	window = time.Minute
-	// reserve is what is kept of the function's time for the last writes.
-	reserve = 2 * time.Second
+	// reserve is what is kept of the function's time for the last writes, and
+	// lastWords what is kept of that for the error.
+	reserve   = 2 * time.Second
+	lastWords = 500 * time.Millisecond
 	// maxEventAge is the age past which an event's minute is over: to run it now
 	// would only double the rounds of the newer event.
 	maxEventAge = 2 * time.Minute

@@ -465,6 +465,20 @@ func TestLostResultsAreAnError(t *testing.T) {
 	})
 }
 
+func TestAStoreThatNeverAnswersIsAClearErrorInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sleepPast(4 * time.Second)
+		w := newWorld(testFleet(1, nil), always(healthy))
+		w.table.delay = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 8500*time.Millisecond)
+		defer cancel()
+		err := w.Minute(ctx, prober.Shard{})
+		if err == nil || !strings.Contains(err.Error(), "1 results not recorded") || ctx.Err() != nil {
+			t.Errorf("error %v, the function's deadline: %v", err, ctx.Err())
+		}
+	})
+}
+
 func TestDuplicatedEventChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		firstTick := sleepPast(4 * time.Second)
