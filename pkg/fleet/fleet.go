@@ -27,6 +27,7 @@ type Group struct {
 	Mode              Mode
 	TargetGroups      []TargetGroup
 	Prune             bool          // also deregister targets that no server here owns
+	ServerMetrics     bool          // emit success rate and latency of each server too
 	ReconcileInterval time.Duration // longest time between two looks at the target groups
 	Below             int           // fewest servers in service before the group fails open; 0 fails closed
 	Health            health.Policy

@@ -96,6 +96,8 @@ type groupForm struct {
 	TargetGroups []targetGroupForm `yaml:"target_groups" jsonschema:"required,minItems=1"`
 	// Also deregister targets that no server of this group owns. Without it they are left alone and reported.
 	Prune bool `yaml:"prune"`
+	// Also emit success rate and latency for each server, not only for the group. CloudWatch bills each metric.
+	ServerMetrics bool `yaml:"server_metrics"`
 	// Name under credentials that servers of this group use.
 	Credentials *string `yaml:"credentials"`
 	// Longest time between two looks at the target groups, so that changes made by hand heal: 1s to 15m.

@@ -69,7 +69,7 @@ func TestParseRefuses(t *testing.T) {
 
 		// Keys.
 		{"unknown key", edit("name: g", "name: g\n    colour: red"),
-			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, credentials, reconcile_interval, probe, health, fail_open, servers"},
+			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers"},
 		{"mistyped key", withDefaults("{health: {holddown: 3s}}"),
 			"1: defaults.health.holddown: unknown key (did you mean hold_down?); known here: failure_threshold, hold_down, hold_down_max"},
 		{"key of another place", edit("name: a", "name: a, hold_down: 3s"),
@@ -77,7 +77,7 @@ func TestParseRefuses(t *testing.T) {
 		{"secret in the file", edit("{env: C}", "{env: C, shared_secret: hush}"),
 			"2: credentials.c.shared_secret: unknown key; known here: secrets_manager, ssm, env"},
 		{"odd key", edit("name: g", "name: g\n    \"a.b\\n[0]\": x"),
-			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, credentials, reconcile_interval, probe, health, fail_open, servers`},
+			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers`},
 		{"number as a key", "1: 2\n" + minimal, "1: 1: unknown key; known here: defaults, credentials, groups, deploy"},
 		{"duplicate key", edit("name: g", "name: g\n    name: h"), "5: groups[0].name: is given twice, first on line 4"},
 		{"duplicate credentials", edit("groups:", "  c: {env: D}\ngroups:"), "3: credentials.c: is given twice, first on line 2"},

@@ -143,6 +143,7 @@ func (r *resolver) group(key string, form *groupForm) Group {
 		Name:              form.Name,
 		Mode:              firstOr(defaultMode, r.env.Mode, form.Mode),
 		Prune:             form.Prune,
+		ServerMetrics:     form.ServerMetrics,
 		ReconcileInterval: time.Duration(firstOr(defaultReconcileInterval, r.env.ReconcileInterval, form.ReconcileInterval)),
 		Health:            r.health(key, form),
 	}

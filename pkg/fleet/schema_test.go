@@ -149,7 +149,9 @@ func TestSampleShowsEveryKey(t *testing.T) {
 		t.Error("the walk missed keys")
 	}
 	for id, ok := range shown {
-		if !ok {
+		// What cannot stand beside another key is shown as a comment.
+		_, key, _ := strings.Cut(id, ".")
+		if !ok && !bytes.Contains(readFile(t, sampleFile), []byte("\n  # "+key+": ")) {
 			t.Errorf("%s does not show %s", sampleFile, id)
 		}
 	}

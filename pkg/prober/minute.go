@@ -16,8 +16,10 @@ import (
 const (
 	// window is the time whose ticks one invocation runs.
 	window = time.Minute
-	// reserve is what is kept of the function's time for the last writes.
-	reserve = 2 * time.Second
+	// reserve is what is kept of the function's time for the last writes, and
+	// lastWords what is kept of that for the error.
+	reserve   = 2 * time.Second
+	lastWords = 500 * time.Millisecond
 	// maxEventAge is the age past which an event's minute is over: to run it now
 	// would only double the rounds of the newer event.
 	maxEventAge = 2 * time.Minute
@@ -57,12 +59,12 @@ type minute struct {
 
 	mu       sync.Mutex
 	activity map[serverKey]activity
-	tally    map[string]*tally // by group
-	lost     int               // results that could not be recorded
-	lostErr  error             // the newest reason for one
+	tally    map[telemetry.Dimensions]*tally
+	lost     int   // results that could not be recorded
+	lostErr  error // the newest reason for one
 }
 
-// tally sums up a group's probes for the metrics.
+// tally sums up probes for the metrics.
 type tally struct {
 	probes, successes, failures, answered, skipped int
 	latency                                        time.Duration
@@ -76,7 +78,7 @@ func (p *Prober) Minute(ctx context.Context, shard Shard) error {
 	start := time.Now()
 	m := &minute{
 		Prober: p, end: start.Add(window),
-		activity: map[serverKey]activity{}, tally: map[string]*tally{},
+		activity: map[serverKey]activity{}, tally: map[telemetry.Dimensions]*tally{},
 	}
 	var cancel context.CancelFunc
 	m.ctx, cancel = context.WithCancel(ctx)
@@ -163,7 +165,7 @@ func (m *minute) round(tick time.Time, members []member) {
 			due = append(due, s)
 		case probing:
 			skipped = append(skipped, s.key.String())
-			m.count(s.key.group, func(t *tally) { t.skipped++ })
+			m.count(s, func(t *tally) { t.skipped++ })
 		}
 	}
 	if len(skipped) > 0 {
@@ -212,7 +214,7 @@ func (m *minute) once(s member, round time.Time, result *probe.Result) (verdict 
 		return true
 	}
 	evidence := s.server.Probe.Criteria.Evidence(result.Outcome)
-	m.count(s.key.group, func(t *tally) {
+	m.count(s, func(t *tally) {
 		t.probes++
 		switch evidence {
 		case health.Success:
@@ -237,15 +239,20 @@ func (m *minute) once(s member, round time.Time, result *probe.Result) (verdict 
 	return evidence != health.Failure || row.ConsecutiveFailures >= s.threshold
 }
 
-func (m *minute) count(group string, add func(*tally)) {
+// count adds to the tallies that a server is in.
+func (m *minute) count(s member, add func(*tally)) {
+	in := []telemetry.Dimensions{{Group: s.key.group}}
+	if s.metrics {
+		in = append(in, telemetry.Dimensions{Group: s.key.group, Server: s.key.server})
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.tally[group]
-	if t == nil {
-		t = &tally{}
-		m.tally[group] = t
+	for _, of := range in {
+		if m.tally[of] == nil {
+			m.tally[of] = &tally{}
+		}
+		add(m.tally[of])
 	}
-	add(t)
 }
 
 // logRound writes the line of a round: every server with outcome and duration.
@@ -267,18 +274,20 @@ func (m *minute) logRound(round time.Time, fast bool, members []member, results 
 
 // emit writes the metrics of the minute.
 func (m *minute) emit() {
-	for group, t := range m.tally {
-		metrics := []telemetry.Metric{
-			{Name: "probes", Unit: "Count", Value: float64(t.probes)},
-			{Name: "skipped", Unit: "Count", Value: float64(t.skipped)},
+	for of, t := range m.tally {
+		var metrics []telemetry.Metric
+		if of.Server == "" {
+			metrics = append(metrics,
+				telemetry.Metric{Name: telemetry.MetricProbes, Unit: "Count", Value: float64(t.probes)},
+				telemetry.Metric{Name: telemetry.MetricSkipped, Unit: "Count", Value: float64(t.skipped)})
 		}
 		if conclusive := t.successes + t.failures; conclusive > 0 {
-			metrics = append(metrics, telemetry.Metric{Name: "success_rate", Unit: "Percent", Value: 100 * float64(t.successes) / float64(conclusive)})
+			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricSuccessRate, Unit: "Percent", Value: 100 * float64(t.successes) / float64(conclusive)})
 		}
 		if t.answered > 0 {
-			metrics = append(metrics, telemetry.Metric{Name: "latency_ms", Unit: "Milliseconds", Value: milliseconds(t.latency / time.Duration(t.answered))})
+			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricLatency, Unit: "Milliseconds", Value: milliseconds(t.latency / time.Duration(t.answered))})
 		}
-		if err := m.Metrics.Emit(time.Now(), group, metrics...); err != nil {
+		if err := m.Metrics.Emit(time.Now(), of, metrics...); err != nil {
 			m.Log.Error("metrics not written", "error", err)
 		}
 	}

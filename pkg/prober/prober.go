@@ -72,6 +72,7 @@ type member struct {
 	server     fleet.Server
 	credential fleet.Credential
 	threshold  int
+	metrics    bool // of this server alone, besides the group's
 }
 
 // address is where the server is probed.
@@ -94,7 +95,7 @@ func (p *Prober) members(keep func(serverKey) bool) []member {
 		for _, s := range g.Servers {
 			key := serverKey{g.Name, s.Name}
 			if keep(key) {
-				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold})
+				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold, g.ServerMetrics})
 			}
 		}
 	}
@@ -164,10 +165,22 @@ func (p *Prober) probe(ctx context.Context, m member) probe.Result {
 	})
 }
 
-// record writes a result and remembers the row. The write has a time of its
-// own: the deadline that ended a probe must not lose its result.
+// writing is the context of a write. It has a time of its own, since the
+// deadline that ended a probe must not lose its result, and leaves the function
+// a moment to say that a write failed.
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Now().Add(callTimeout)
+	if probes, ok := ctx.Deadline(); ok {
+		if end := probes.Add(reserve - lastWords); end.Before(limit) {
+			limit = end
+		}
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), limit)
+}
+
+// record writes a result and remembers the row.
 func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.Result) (store.ProbeRow, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	ctx, cancel := writing(ctx)
 	defer cancel()
 	if err := p.writes.Acquire(ctx, 1); err != nil {
 		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: waiting for a free connection: %w", m.key, err)

@@ -239,6 +239,26 @@ func TestMinuteRunsEveryTickOfItsWindow(t *testing.T) {
 	})
 }
 
+func TestMetricsOfServersAreEmittedOnRequest(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := testFleet(2, nil)
+			f.Groups[0].ServerMetrics = asked
+			w := newWorld(f, always(healthy))
+			if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+				t.Fatal(err)
+			}
+			want := 1
+			if asked {
+				want = 3
+			}
+			if got := strings.Count(w.metrics.String(), `"success_rate":100`); got != want {
+				t.Errorf("server_metrics %v: %d lines, want %d:\n%s", asked, got, want, w.metrics)
+			}
+		})
+	}
+}
+
 func TestTickAtTheVeryStartIsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(testFleet(1, nil), always(healthy))
@@ -441,6 +461,20 @@ func TestLostResultsAreAnError(t *testing.T) {
 		err := w.Minute(t.Context(), prober.Shard{})
 		if err == nil || err.Error() != "6 results not recorded, the last: throttled" {
 			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestAStoreThatNeverAnswersIsAClearErrorInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sleepPast(4 * time.Second)
+		w := newWorld(testFleet(1, nil), always(healthy))
+		w.table.delay = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 8500*time.Millisecond)
+		defer cancel()
+		err := w.Minute(ctx, prober.Shard{})
+		if err == nil || !strings.Contains(err.Error(), "1 results not recorded") || ctx.Err() != nil {
+			t.Errorf("error %v, the function's deadline: %v", err, ctx.Err())
 		}
 	})
 }

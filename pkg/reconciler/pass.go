@@ -120,16 +120,16 @@ func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start
 	if d.FailOpen {
 		failOpen = 1
 	}
-	err := r.Metrics.Emit(now, v.group.Name,
-		telemetry.Metric{Name: "up", Unit: "Count", Value: float64(up)},
-		telemetry.Metric{Name: "down", Unit: "Count", Value: float64(down)},
-		telemetry.Metric{Name: "held", Unit: "Count", Value: float64(held)},
-		telemetry.Metric{Name: "registered", Unit: "Count", Value: float64(registered)},
-		telemetry.Metric{Name: "fail_open", Unit: "Count", Value: failOpen},
-		telemetry.Metric{Name: "passes", Unit: "Count", Value: 1},
-		telemetry.Metric{Name: "changes", Unit: "Count", Value: float64(changes)},
-		telemetry.Metric{Name: "errors", Unit: "Count", Value: float64(failed)},
-		telemetry.Metric{Name: "reconcile_lag_ms", Unit: "Milliseconds", Value: float64(lag.Milliseconds())},
+	err := r.Metrics.Emit(now, telemetry.Dimensions{Group: v.group.Name},
+		telemetry.Metric{Name: telemetry.MetricUp, Unit: "Count", Value: float64(up)},
+		telemetry.Metric{Name: telemetry.MetricDown, Unit: "Count", Value: float64(down)},
+		telemetry.Metric{Name: telemetry.MetricHeld, Unit: "Count", Value: float64(held)},
+		telemetry.Metric{Name: telemetry.MetricRegistered, Unit: "Count", Value: float64(registered)},
+		telemetry.Metric{Name: telemetry.MetricFailOpen, Unit: "Count", Value: failOpen},
+		telemetry.Metric{Name: telemetry.MetricPasses, Unit: "Count", Value: 1},
+		telemetry.Metric{Name: telemetry.MetricChanges, Unit: "Count", Value: float64(changes)},
+		telemetry.Metric{Name: telemetry.MetricErrors, Unit: "Count", Value: float64(failed)},
+		telemetry.Metric{Name: telemetry.MetricReconcileLag, Unit: "Milliseconds", Value: float64(lag.Milliseconds())},
 	)
 	if err != nil {
 		r.Log.Error("metrics not written", "error", err)

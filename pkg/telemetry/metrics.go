@@ -1,6 +1,6 @@
 package telemetry
 
-// Names of the metrics. Each has the dimension Group; alarms and dashboard are
+// Names of the metrics. Alarms and dashboard are
 // made of the same names, so a metric that is renamed here is renamed there.
 // The comments say who emits a metric, and its unit.
 const (
@@ -12,12 +12,16 @@ const (
 	MetricReconcileLag = "reconcile_lag_ms" // reconciler, Milliseconds: from the newest probe's round to the end of the pass
 	MetricPasses       = "passes"           // reconciler, Count: passes over the target groups
 	MetricChanges      = "changes"          // reconciler, Count: targets registered or deregistered
-	MetricErrors       = "errors"           // reconciler, Count: passes that failed
+	MetricErrors       = "errors"           // reconciler, Count: target groups that a pass could not put right
 	MetricProbes       = "probes"           // prober, Count: probes made
 	MetricSkipped      = "skipped"          // prober, Count: probes not made because the last one still ran
 	MetricSuccessRate  = "success_rate"     // prober, Percent: of the conclusive probes; absent if none was
 	MetricLatency      = "latency_ms"       // prober, Milliseconds: mean of the answered probes; absent if none was
 )
 
-// DimensionGroup is the dimension of every metric.
-const DimensionGroup = "Group"
+// The dimensions. Every metric has the group; the server is there only for the
+// metrics of single servers, which a fleet has to ask for.
+const (
+	DimensionGroup  = "Group"
+	DimensionServer = "Server"
+)

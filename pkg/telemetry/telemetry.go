@@ -41,9 +41,15 @@ type Metric struct {
 	Value float64
 }
 
-// Emit writes the metrics of a group as one line, stamped with the given time.
+// Dimensions say what a metric is about. Server is empty for a whole group.
+type Dimensions struct {
+	Group  string
+	Server string
+}
+
+// Emit writes metrics of one thing as one line, stamped with the given time.
 // See "Embedded metric format specification" in the CloudWatch user guide.
-func (m *Metrics) Emit(at time.Time, group string, metrics ...Metric) error {
+func (m *Metrics) Emit(at time.Time, of Dimensions, metrics ...Metric) error {
 	if m == nil || m.Out == nil || len(metrics) == 0 {
 		return nil
 	}
@@ -53,8 +59,11 @@ func (m *Metrics) Emit(at time.Time, group string, metrics ...Metric) error {
 		Dimensions [][]string
 		Metrics    []definition
 	}
-	d := directive{Namespace: Namespace, Dimensions: [][]string{{"Group"}}}
-	line := map[string]any{"Group": group}
+	names, line := []string{DimensionGroup}, map[string]any{DimensionGroup: of.Group}
+	if of.Server != "" {
+		names, line[DimensionServer] = append(names, DimensionServer), of.Server
+	}
+	d := directive{Namespace: Namespace, Dimensions: [][]string{names}}
 	for _, metric := range metrics {
 		d.Metrics = append(d.Metrics, definition{metric.Name, metric.Unit})
 		line[metric.Name] = metric.Value
@@ -62,12 +71,12 @@ func (m *Metrics) Emit(at time.Time, group string, metrics ...Metric) error {
 	line["_aws"] = map[string]any{"Timestamp": at.UnixMilli(), "CloudWatchMetrics": []directive{d}}
 	b, err := json.Marshal(line)
 	if err != nil {
-		return fmt.Errorf("encoding metrics of group %s: %w", group, err)
+		return fmt.Errorf("encoding metrics of group %s: %w", of.Group, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.Out.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("writing metrics of group %s: %w", group, err)
+		return fmt.Errorf("writing metrics of group %s: %w", of.Group, err)
 	}
 	return nil
 }

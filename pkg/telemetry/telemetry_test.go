@@ -12,7 +12,7 @@ import (
 func TestEmit(t *testing.T) {
 	var out bytes.Buffer
 	m := &telemetry.Metrics{Out: &out}
-	err := m.Emit(time.UnixMilli(1796040000123), "vpn",
+	err := m.Emit(time.UnixMilli(1796040000123), telemetry.Dimensions{Group: "vpn"},
 		telemetry.Metric{Name: "up", Unit: "Count", Value: 3}, telemetry.Metric{Name: "latency_ms", Unit: "Milliseconds", Value: 2.5})
 	if err != nil {
 		t.Fatal(err)
@@ -22,8 +22,15 @@ func TestEmit(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("line\n%s\nwant\n%s", out.String(), want)
 	}
+	out.Reset()
+	if err := m.Emit(time.UnixMilli(0), telemetry.Dimensions{Group: "vpn", Server: "ise-1"}, telemetry.Metric{Name: "up"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, `"Dimensions":[["Group","Server"]]`) || !strings.Contains(got, `"Server":"ise-1"`) {
+		t.Errorf("line of a server: %s", got)
+	}
 	var none *telemetry.Metrics
-	if err := none.Emit(time.Now(), "vpn", telemetry.Metric{Name: "up"}); err != nil {
+	if err := none.Emit(time.Now(), telemetry.Dimensions{Group: "vpn"}, telemetry.Metric{Name: "up"}); err != nil {
 		t.Errorf("nil Metrics: %v", err)
 	}
 }
