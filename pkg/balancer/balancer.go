@@ -103,6 +103,7 @@ func (c *Client) Observe(ctx context.Context, arn string) (Observation, error) {
 			state = TargetState{State: d.TargetHealth.State, Reason: d.TargetHealth.Reason}
 		}
 		if d.Target != nil {
+			state.Zone = aws.ToString(d.Target.AvailabilityZone)
 			o.States[group.target(aws.ToString(d.Target.Id), aws.ToInt32(d.Target.Port))] = state
 		}
 	}

@@ -125,7 +125,7 @@ func TestWithSDK(t *testing.T) {
 
 	w.throttle["RegisterTargets"] = 3
 	pass(1, "ise-1 up", "ise-2 up")
-	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy } 10.0.1.11:1812:{healthy }]")
+	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy  } 10.0.1.11:1812:{healthy  }]")
 	same(t, "RegisterTargets, three of them throttled", w.requests["RegisterTargets"], 4)
 
 	before := w.changes()
@@ -137,11 +137,11 @@ func TestWithSDK(t *testing.T) {
 	same(t, "requests that change, at rest", w.changes(), before)
 
 	pass(1, "ise-1 up", "ise-2 down")
-	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy }]")
+	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy  }]")
 	if p := pass(1, "ise-1 down", "ise-2 down"); len(p.Withheld) != 1 {
 		t.Errorf("the last server is not held: %+v", p)
 	}
-	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy }]")
+	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy  }]")
 
 	// Removed by hand, put back by the next pass.
 	if _, err := api.DeregisterTargets(ctx, &elbv2.DeregisterTargetsInput{
@@ -150,7 +150,7 @@ func TestWithSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	pass(1, "ise-1 up", "ise-2 up")
-	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy } 10.0.1.11:1812:{healthy }]")
+	same(t, "listed", listed(), "map[10.0.1.10:1812:{healthy  } 10.0.1.11:1812:{healthy  }]")
 
 	if _, err := client.Observe(ctx, tg.ARN+"0"); !errors.Is(err, balancer.ErrTargetGroupNotFound) {
 		t.Errorf("unknown group: %v", err)

@@ -23,6 +23,7 @@ type Resolution struct {
 	Server   string
 	Target   Target // zero if Refused
 	Refused  string // why the server cannot be resolved; empty if it is
+	Zone     string // Availability Zone of its instance; empty if it is not known
 	NotReady string // why the target cannot be registered now, though it may be deregistered; empty if it can
 }
 
@@ -59,17 +60,18 @@ type Listed struct {
 // Plan is what has to change in a target group, and what was seen and left
 // alone. All lists are sorted, so equal inputs print equal plans.
 type Plan struct {
-	TargetGroup string    `json:"target_group"` // ARN
-	Register    []Change  `json:"register,omitempty"`
-	Deregister  []Change  `json:"deregister,omitempty"`
-	Confirm     []Change  `json:"confirm,omitempty"`    // registered and backing the group: registered again before a target leaves for its health
-	Withheld    []Change  `json:"withheld,omitempty"`   // deregistrations that are wanted but would do harm
-	Refused     []Refusal `json:"refused,omitempty"`    // servers that cannot be registered
-	Unmanaged   []Target  `json:"unmanaged,omitempty"`  // registered, owned by no server
-	Registered  []string  `json:"registered,omitempty"` // servers that were found registered
-	Observed    []Listed  `json:"observed,omitempty"`
-	Below       int       `json:"below"`   // the floor: deregister nothing while fewer servers than this back the group; 0 is no floor
-	Backing     int       `json:"backing"` // servers up or held down that are registered already and stay
+	TargetGroup  string    `json:"target_group"` // ARN
+	Register     []Change  `json:"register,omitempty"`
+	Deregister   []Change  `json:"deregister,omitempty"`
+	Confirm      []Change  `json:"confirm,omitempty"`    // registered and backing the group: registered again before a target leaves for its health
+	Withheld     []Change  `json:"withheld,omitempty"`   // deregistrations that are wanted but would do harm
+	Refused      []Refusal `json:"refused,omitempty"`    // servers that cannot be registered
+	Unmanaged    []Target  `json:"unmanaged,omitempty"`  // registered, owned by no server
+	Registered   []string  `json:"registered,omitempty"` // servers that were found registered
+	Observed     []Listed  `json:"observed,omitempty"`
+	EmptiedZones []string  `json:"emptied_zones,omitempty"` // Availability Zones that lose their last target: they leave the load balancer's DNS name
+	Below        int       `json:"below"`                   // the floor: deregister nothing while fewer servers than this back the group; 0 is no floor
+	Backing      int       `json:"backing"`                 // servers up or held down that are registered already and stay
 }
 
 // Empty reports whether there is nothing to call.
@@ -145,9 +147,39 @@ func NewPlan(o Observation, d Desired) Plan {
 	for _, changes := range [][]Change{p.Register, p.Deregister, p.Confirm, p.Withheld} {
 		slices.SortFunc(changes, byTarget)
 	}
+	p.EmptiedZones = emptied(o, d.Servers, p)
 	slices.SortFunc(p.Unmanaged, Target.Compare)
 	slices.SortFunc(p.Observed, func(a, b Listed) int { return a.Target.Compare(b.Target) })
 	return p
+}
+
+// emptied lists the zones in which the plan leaves no target. A load balancer
+// without cross-zone balancing takes such a zone out of its DNS name, for all
+// of its target groups.
+func emptied(o Observation, servers []Resolution, p Plan) []string {
+	zones := make(map[Target]string, len(servers))
+	for _, r := range servers {
+		zones[r.Target] = r.Zone
+	}
+	zone := func(t Target) string { return cmp.Or(o.States[t].Zone, zones[t]) }
+	is := func(t Target) func(Change) bool { return func(c Change) bool { return c.Target == t } }
+	stays := map[string]bool{"": true, "all": true}
+	for t, state := range o.States {
+		if state.Registered() && !slices.ContainsFunc(p.Deregister, is(t)) {
+			stays[zone(t)] = true
+		}
+	}
+	for _, c := range p.Register {
+		stays[zone(c.Target)] = true
+	}
+	var list []string
+	for _, c := range p.Deregister {
+		if z := zone(c.Target); !stays[z] && !slices.Contains(list, z) {
+			list = append(list, z)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // guard splits deregistrations into those that may go and those that must

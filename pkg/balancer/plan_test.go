@@ -381,3 +381,26 @@ func TestPlanJSON(t *testing.T) {
 		t.Errorf("printed: %s", s)
 	}
 }
+
+// A zone that loses its last target is named: its address leaves DNS.
+func TestPlanNamesEmptiedZones(t *testing.T) {
+	zoned := func(s balancer.TargetState, zone string) balancer.TargetState {
+		s.Zone = zone
+		return s
+	}
+	o := observed(map[balancer.Target]balancer.TargetState{
+		at("a"): zoned(healthy, "us-east-1a"), at("b"): zoned(healthy, "us-east-1b"), at("b2"): healthy, at("c"): zoned(draining, "us-east-1a"),
+	})
+	d := balancer.Desired{Decision: decide(1, "a down", "b up", "b2 down", "c down"), Servers: resolved("a", "b", "b2", "c")}
+	for i, r := range d.Servers {
+		if r.Server == "b2" {
+			d.Servers[i].Zone = "us-east-1b" // as EC2 says; the load balancer does not
+		}
+	}
+	same(t, "emptied", balancer.NewPlan(o, d).EmptiedZones, []string{"us-east-1a"})
+	d.Decision = decide(0, "a down", "b down", "b2 down", "c down")
+	same(t, "emptied", balancer.NewPlan(o, d).EmptiedZones, []string{"us-east-1a", "us-east-1b"})
+	d.Decision = decide(1, "a down", "b up", "b2 up", "c up")
+	d.Servers[3].Zone = "us-east-1a"
+	same(t, "emptied", balancer.NewPlan(o, d).EmptiedZones, []string(nil))
+}

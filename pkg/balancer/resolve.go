@@ -31,6 +31,7 @@ type place struct {
 // location is what was found there, good until it expires.
 type location struct {
 	instance string // id, empty if refused
+	zone     string
 	refused  string
 	notReady string
 	expires  time.Time
@@ -81,7 +82,7 @@ func (c *Client) resolveInstances(ctx context.Context, g TargetGroup, port int32
 		case at.refused != "":
 			r.Refused = at.refused
 		default:
-			r.Target, r.NotReady = g.target(at.instance, port), at.notReady
+			r.Target, r.Zone, r.NotReady = g.target(at.instance, port), at.zone, at.notReady
 		}
 		resolutions = append(resolutions, r)
 	}
@@ -220,6 +221,9 @@ func judge(vpc string, address netip.Addr, owners []ec2types.Instance) location 
 		return location{refused: fmt.Sprintf("%v is a secondary address of %s; an instance target is served on its primary address %s: use an ip target group", address, id, primary)}
 	}
 	at := location{instance: id}
+	if owners[0].Placement != nil {
+		at.zone = aws.ToString(owners[0].Placement.AvailabilityZone)
+	}
 	if state := stateOf(owners[0]); state != ec2types.InstanceStateNameRunning {
 		at.notReady = fmt.Sprintf("%s is %s, only a running instance can be registered", id, state)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"golang.org/x/sync/errgroup"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/store"
@@ -101,6 +102,7 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []Record)
 	if err != nil {
 		return err
 	}
+	defer func() { r.announce(ctx, v) }()
 	newest, err := r.advance(ctx, v, records)
 	if err != nil {
 		return err
@@ -111,7 +113,7 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []Record)
 	}
 	d := v.decide()
 	if !sameDecision(v.remember.Group, d) {
-		if err := r.store(ctx, &v, d); err != nil {
+		if err := r.store(ctx, v, d); err != nil {
 			return err
 		}
 	}
@@ -123,7 +125,7 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []Record)
 
 // advance applies the records to the view's states and rows, and stores each
 // state that changes. It returns the newest round among the records.
-func (r *Reconciler) advance(ctx context.Context, v view, records []Record) (newest time.Time, err error) {
+func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (newest time.Time, err error) {
 	for _, rec := range records {
 		row := rec.Row
 		if row.Round.After(newest) {
@@ -140,10 +142,18 @@ func (r *Reconciler) advance(ctx context.Context, v view, records []Record) (new
 		if t == nil {
 			continue
 		}
-		if err := r.Health.SaveState(ctx, row.Group, row.Server, state, *t); err != nil {
+		err := r.Health.SaveState(ctx, row.Group, row.Server, state, store.Transition{
+			Server: row.Server, From: string(t.From), To: string(t.To), At: t.At, Rule: string(t.Rule),
+			Outcome: t.Outcome, Reason: row.Reason, HeldUntil: t.HeldUntil, Version: r.Fleet.Version,
+		})
+		if err != nil {
 			return newest, err
 		}
 		v.remember.States[row.Server] = state
+		v.news = append(v.news, announce.ServerStateChange{
+			Group: row.Group, Server: row.Server, From: t.From, To: t.To, Rule: t.Rule,
+			Outcome: t.Outcome, Reason: row.Reason, Round: t.At, HeldUntil: present(t.HeldUntil), FleetVersion: r.Fleet.Version,
+		})
 		r.Log.Info("server state changed", "group", row.Group, "server", row.Server, "from", t.From, "to", t.To,
 			"rule", t.Rule, "outcome", t.Outcome, "reason", row.Reason, "round", t.At, "held_until", t.HeldUntil)
 	}
@@ -160,18 +170,33 @@ func (r *Reconciler) store(ctx context.Context, v *view, d health.Decision) erro
 		row.FailOpenSince = before.FailOpenSince
 	case d.FailOpen:
 		row.FailOpenSince = row.Decided
-		t = &store.Transition{From: "closed", To: "open", At: row.Decided, Rule: string(d.Case)}
+		t = &store.Transition{From: "closed", To: "open", At: row.Decided, Rule: string(d.Case), Version: r.Fleet.Version}
 	case before.FailOpen:
-		t = &store.Transition{From: "open", To: "closed", At: row.Decided, Rule: string(d.Case)}
+		t = &store.Transition{From: "open", To: "closed", At: row.Decided, Rule: string(d.Case), Version: r.Fleet.Version}
 	}
 	if err := r.Health.SaveGroup(ctx, v.group.Name, row, t); err != nil {
 		return err
 	}
 	v.remember.Group = row
 	if t != nil {
+		v.news = append(v.news, announce.FailOpenChange{
+			Group: v.group.Name, From: t.From, To: t.To, Case: d.Case, Below: d.Below,
+			Servers: row.Reasons, Round: t.At, FleetVersion: r.Fleet.Version,
+		})
 		r.Log.Warn("fail-open changed", "group", v.group.Name, "from", t.From, "to", t.To, "case", d.Case, "round", t.At)
 	}
 	return nil
+}
+
+// announce sends the news of a group. That it cannot is no reason to do its
+// work again: the history is in the table.
+func (r *Reconciler) announce(ctx context.Context, v *view) {
+	if r.Announcer == nil || len(v.news) == 0 {
+		return
+	}
+	if err := r.Announcer.Announce(ctx, r.now(), v.news); err != nil {
+		r.Log.Error("changes not announced", "group", v.group.Name, "error", err)
+	}
 }
 
 // sameDecision reports whether a stored decision asks for the same membership

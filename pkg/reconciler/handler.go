@@ -110,7 +110,7 @@ func (r *Reconciler) Plan(ctx context.Context, group string) (PlanReport, error)
 	return report, errors.Join(failures...)
 }
 
-func (r *Reconciler) planGroup(ctx context.Context, v view) GroupPlan {
+func (r *Reconciler) planGroup(ctx context.Context, v *view) GroupPlan {
 	d := v.decide()
 	p := GroupPlan{Group: v.group.Name, Mode: v.group.Mode, Case: d.Case, Below: d.Below, FailOpen: d.FailOpen}
 	for _, verdict := range d.Verdicts {

@@ -112,8 +112,8 @@ func TestCallsOnTheWire(t *testing.T) {
 	}
 
 	deliver()
-	// Two states with their transitions, the decision, and that it is carried out.
-	want := map[string]int{"Query": 2, "PutItem": 6, "DescribeTargetGroups": 1, "DescribeTargetHealth": 1, "RegisterTargets": 1}
+	// Two states with their transitions, the decision, what was changed, and that it is carried out.
+	want := map[string]int{"Query": 2, "PutItem": 7, "DescribeTargetGroups": 1, "DescribeTargetHealth": 1, "RegisterTargets": 1}
 	if got := counted.take(); !maps.Equal(got, want) {
 		t.Errorf("first batch: %v, want %v", got, want)
 	}

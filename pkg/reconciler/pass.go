@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -43,7 +44,7 @@ func (o outcome) mendable() bool {
 
 // pass makes the target groups of a group match the decision, and records how
 // that went. In observe mode it does all but the two calls.
-func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error {
+func (r *Reconciler) pass(ctx context.Context, v *view, d health.Decision) error {
 	start := r.now()
 	outcomes := make([]outcome, len(v.group.TargetGroups))
 	for i, tg := range v.group.TargetGroups {
@@ -57,6 +58,7 @@ func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error 
 		}
 	}
 	r.report(v, d, outcomes, start)
+	r.saveChanges(ctx, v, d, outcomes)
 
 	var failures []error
 	row := v.remember.Group
@@ -89,8 +91,42 @@ func (r *Reconciler) pass(ctx context.Context, v view, d health.Decision) error 
 	return nil
 }
 
+// saveChanges stores what a pass has changed, and has it announced. The change
+// itself is made: that its history is not stored is logged, and no more.
+func (r *Reconciler) saveChanges(ctx context.Context, v *view, d health.Decision, outcomes []outcome) {
+	for _, o := range outcomes {
+		if len(o.result.Registered)+len(o.result.Deregistered) == 0 {
+			continue
+		}
+		c := store.Change{
+			TargetGroup: o.arn, Round: v.newest(), Case: d.Case, FailOpen: d.FailOpen,
+			Registered: moves(o.result.Registered), Deregistered: moves(o.result.Deregistered), Withheld: moves(o.result.Withheld),
+			Version: r.Fleet.Version,
+		}
+		if o.err != nil {
+			c.Error = o.err.Error()
+		}
+		if err := r.Health.SaveChange(ctx, v.group.Name, r.now(), c); err != nil {
+			r.Log.Error("change not stored", "group", v.group.Name, "target_group", o.arn, "error", err)
+		}
+		v.news = append(v.news, announce.TargetGroupChange{
+			Group: v.group.Name, TargetGroup: c.TargetGroup, Case: c.Case, FailOpen: c.FailOpen,
+			Registered: c.Registered, Deregistered: c.Deregistered, Withheld: c.Withheld, EmptiedZones: o.plan.EmptiedZones,
+			Error: c.Error, Round: c.Round, FleetVersion: c.Version,
+		})
+	}
+}
+
+func moves(changes []balancer.Change) []store.Move {
+	var list []store.Move
+	for _, c := range changes {
+		list = append(list, store.Move{Target: c.Target.String(), Server: c.Server, Reason: c.Reason})
+	}
+	return list
+}
+
 // report writes the one line and the metrics of a pass.
-func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start time.Time) {
+func (r *Reconciler) report(v *view, d health.Decision, outcomes []outcome, start time.Time) {
 	now := r.now()
 	up := d.Count(health.StandingSolid, health.StandingInDoubt)
 	down, held := d.Count(health.StandingDown), d.Count(health.StandingHoldDown)
@@ -104,9 +140,12 @@ func (r *Reconciler) report(v view, d health.Decision, outcomes []outcome, start
 	targetGroups := make([]any, len(outcomes))
 	for i, o := range outcomes {
 		changes += len(o.result.Registered) + len(o.result.Deregistered)
-		if o.err != nil {
+		switch {
+		case o.err != nil:
 			failed++
 			level = slog.LevelError
+		case len(o.plan.EmptiedZones) > 0:
+			level = max(level, slog.LevelWarn)
 		}
 		targetGroups[i] = o.summary(v.group.Mode)
 	}
@@ -159,6 +198,9 @@ func (o outcome) summary(mode fleet.Mode) map[string]any {
 	list("withheld", withheld)
 	if len(o.plan.Refused) > 0 {
 		s["refused"] = o.plan.Refused
+	}
+	if len(o.plan.EmptiedZones) > 0 {
+		s["emptied_zones"] = o.plan.EmptiedZones
 	}
 	if len(o.plan.Unmanaged) > 0 {
 		s["unmanaged"] = o.plan.Unmanaged

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -39,8 +40,14 @@ type Probes interface {
 // Health is table health.
 type Health interface {
 	Group(context.Context, string) (store.GroupHealth, error)
-	SaveState(ctx context.Context, group, server string, s health.State, t health.Transition) error
+	SaveState(ctx context.Context, group, server string, s health.State, t store.Transition) error
 	SaveGroup(ctx context.Context, group string, row store.GroupRow, t *store.Transition) error
+	SaveChange(ctx context.Context, group string, at time.Time, c store.Change) error
+}
+
+// Announcer tells others what has changed.
+type Announcer interface {
+	Announce(ctx context.Context, at time.Time, details []announce.Detail) error
 }
 
 // Balancer plans and applies the membership of a target group.
@@ -51,13 +58,14 @@ type Balancer interface {
 
 // Reconciler works on the groups of a fleet.
 type Reconciler struct {
-	Fleet    *fleet.Fleet
-	Probes   Probes
-	Health   Health
-	Balancer Balancer
-	Log      *slog.Logger
-	Metrics  *telemetry.Metrics
-	Now      func() time.Time // nil means time.Now
+	Fleet     *fleet.Fleet
+	Probes    Probes
+	Health    Health
+	Balancer  Balancer
+	Announcer Announcer // nil tells nobody
+	Log       *slog.Logger
+	Metrics   *telemetry.Metrics
+	Now       func() time.Time // nil means time.Now
 
 	mu     sync.Mutex
 	passed map[string]time.Time // end of each group's last pass in this process that needs no repetition
@@ -91,11 +99,12 @@ type view struct {
 	group    fleet.Group
 	remember store.GroupHealth
 	rows     map[string]store.ProbeRow
+	news     []announce.Detail // what has changed since it was read
 }
 
 // read gets both tables' rows of a group, at the same time.
-func (r *Reconciler) read(ctx context.Context, g fleet.Group) (view, error) {
-	v := view{group: g}
+func (r *Reconciler) read(ctx context.Context, g fleet.Group) (*view, error) {
+	v := &view{group: g}
 	var rowsErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { v.rows, rowsErr = r.Probes.Group(ctx, g.Name) })
@@ -103,11 +112,11 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (view, error) {
 	v.remember, err = r.Health.Group(ctx, g.Name)
 	wg.Wait()
 	if err != nil {
-		return view{}, err
+		return nil, err
 	}
 	if rowsErr != nil {
 		if v.rows == nil {
-			return view{}, rowsErr
+			return nil, rowsErr
 		}
 		// The server of a bad row is without a result, which keeps it where it is.
 		r.Log.Error("row skipped", "group", g.Name, "error", rowsErr)
@@ -116,7 +125,7 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (view, error) {
 }
 
 // newest is the newest round of any server of the group.
-func (v view) newest() time.Time {
+func (v *view) newest() time.Time {
 	var newest time.Time
 	for _, row := range v.rows {
 		if _, ok := v.group.Server(row.Server); ok && row.Round.After(newest) {
@@ -127,7 +136,7 @@ func (v view) newest() time.Time {
 }
 
 // decide makes the group decision.
-func (v view) decide() health.Decision {
+func (v *view) decide() health.Decision {
 	newest := v.newest()
 	members := make([]health.Member, len(v.group.Servers))
 	for i, s := range v.group.Servers {
@@ -144,7 +153,7 @@ func (v view) decide() health.Decision {
 
 // drained says why an operator keeps a server out at the given round, "" if
 // none does.
-func (v view) drained(s fleet.Server, round time.Time) string {
+func (v *view) drained(s fleet.Server, round time.Time) string {
 	if s.Admin == fleet.AdminOut {
 		return "drained by admin: out in fleet.yaml"
 	}
@@ -155,7 +164,7 @@ func (v view) drained(s fleet.Server, round time.Time) string {
 }
 
 // groupRow is the stored form of a decision.
-func (v view) groupRow(d health.Decision, version string) store.GroupRow {
+func (v *view) groupRow(d health.Decision, version string) store.GroupRow {
 	row := store.GroupRow{
 		Case: d.Case, Below: d.Below, FailOpen: d.FailOpen,
 		Members: map[string]health.Membership{}, Reasons: map[string]string{},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/balancer/balancertest"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -422,4 +423,98 @@ func TestUnknownGroupsAndServersAreSkipped(t *testing.T) {
 		}
 		w.want(t, "the known server", "a")
 	})
+}
+
+// crier records what it is told, and fails if told to.
+type crier struct {
+	details []announce.Detail
+	err     error
+}
+
+func (c *crier) Announce(_ context.Context, _ time.Time, details []announce.Detail) error {
+	c.details = append(c.details, details...)
+	return c.err
+}
+
+func TestChangesAreExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		c := &crier{}
+		w.Announcer = c
+		w.round(t, "aa")
+		w.changed, c.details = nil, nil
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "ar")
+		}
+		round := w.rows["vpn"]["b"].Round
+		want := []announce.Detail{
+			announce.ServerStateChange{
+				Group: "vpn", Server: "b", From: health.Up, To: health.Down, Rule: health.RuleThreshold,
+				Outcome: health.Reject, Round: round, FleetVersion: "v1",
+			},
+			announce.TargetGroupChange{
+				Group: "vpn", TargetGroup: arn, Case: health.CaseServing, Round: round, FleetVersion: "v1",
+				Deregistered: []store.Move{{Target: "10.0.1.11:1812", Server: "b", Reason: "down"}},
+			},
+		}
+		if diff := cmp.Diff(want, c.details); diff != "" {
+			t.Errorf("announced (-want +got):\n%s", diff)
+		}
+		if len(w.changed) != 1 || w.changed[0].Version != "v1" || len(w.changed[0].Deregistered) != 1 {
+			t.Errorf("stored %+v", w.changed)
+		}
+		c.details = nil
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "rr")
+		}
+		if len(c.details) != 3 {
+			t.Fatalf("a's fall opens the group, and b comes back: %+v", c.details)
+		}
+		if open, ok := c.details[1].(announce.FailOpenChange); !ok || open.To != "open" || open.Servers["a"] == "" {
+			t.Errorf("announced %+v", c.details[1])
+		}
+		for _, transition := range w.transitions {
+			if transition.Version != "v1" {
+				t.Errorf("transition %+v does not name the fleet's version", transition)
+			}
+		}
+	})
+}
+
+func TestAFailedAnnouncementFailsNoPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.Announcer = &crier{err: errors.New("no bus")}
+		if failed := w.round(t, "a"); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		w.want(t, "announced or not", "a")
+		if len(w.lines(t, "changes not announced")) != 1 {
+			t.Error("nothing says so")
+		}
+	})
+}
+
+// A change that is made is not made again because its history is not stored.
+func TestAChangeThatIsNotStoredFailsNoPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.Health = forgetful{w.tables}
+		if failed := w.round(t, "a"); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		w.want(t, "stored or not", "a")
+		if len(w.lines(t, "change not stored")) != 1 {
+			t.Error("nothing says so")
+		}
+	})
+}
+
+// forgetful stores no changes.
+type forgetful struct{ *tables }
+
+func (forgetful) SaveChange(context.Context, string, time.Time, store.Change) error {
+	return errors.New("throttled")
 }

@@ -36,6 +36,7 @@ type tables struct {
 	drains      map[string]store.Drain // by server
 	groups      map[string]store.GroupRow
 	transitions map[string]store.Transition // by key, as the table has them
+	changed     []store.Change
 	writes      int
 	err         error
 }
@@ -62,7 +63,7 @@ func (t *tables) Group(_ context.Context, group string) (store.GroupHealth, erro
 	return store.GroupHealth{States: states, Drains: maps.Clone(t.drains), Group: t.groups[group]}, t.err
 }
 
-func (t *tables) SaveState(_ context.Context, group, server string, s health.State, tr health.Transition) error {
+func (t *tables) SaveState(_ context.Context, group, server string, s health.State, tr store.Transition) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {
@@ -76,7 +77,18 @@ func (t *tables) SaveState(_ context.Context, group, server string, s health.Sta
 		t.states[group] = map[string]health.State{}
 	}
 	t.states[group][server] = s
-	t.transitions[tr.At.Format(time.RFC3339Nano)+"#"+server] = store.Transition{Server: server, From: string(tr.From), To: string(tr.To), At: tr.At, Rule: string(tr.Rule)}
+	t.transitions[tr.At.Format(time.RFC3339Nano)+"#"+server] = tr
+	return nil
+}
+
+func (t *tables) SaveChange(_ context.Context, _ string, at time.Time, c store.Change) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return t.err
+	}
+	t.writes++
+	t.changed = append(t.changed, c)
 	return nil
 }
 

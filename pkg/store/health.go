@@ -18,13 +18,14 @@ import (
 // transitionRetention is how long transitions are kept.
 const transitionRetention = 90 * 24 * time.Hour
 
-// Sort keys of table health. What a pass reads sorts before the transitions,
-// so that one Query gets it whole without walking through history.
+// Sort keys of table health. What a pass reads sorts before the history, so
+// that one Query gets it whole without walking through history.
 const (
 	groupItem        = "group"
 	drainPrefix      = "drain#"
 	serverPrefix     = "server#"
 	transitionPrefix = "transition#"
+	changePrefix     = "update#"
 )
 
 // Health is table health: per group one row, one row per server, drains, and
@@ -80,7 +81,29 @@ type Transition struct {
 	At        time.Time // round of the evidence
 	Rule      string
 	Outcome   health.Outcome // empty for a group
+	Reason    string         // of the outcome, in the prober's words
 	HeldUntil time.Time      // zero unless a hold-down begins
+	Version   string         // fleet.Fleet.Version in force
+}
+
+// Move is one target that came or went, and why.
+type Move struct {
+	Target string `json:"target" dynamodbav:"target"` // id:port
+	Server string `json:"server,omitempty" dynamodbav:"server,omitempty"`
+	Reason string `json:"reason" dynamodbav:"reason"`
+}
+
+// Change is a pass over a target group that changed something.
+type Change struct {
+	TargetGroup  string      `dynamodbav:"target_group"` // ARN
+	Round        time.Time   `dynamodbav:"round"`        // newest probe of the group
+	Case         health.Case `dynamodbav:"rule"`
+	FailOpen     bool        `dynamodbav:"fail_open"`
+	Registered   []Move      `dynamodbav:"registered,omitempty"`
+	Deregistered []Move      `dynamodbav:"deregistered,omitempty"`
+	Withheld     []Move      `dynamodbav:"withheld,omitempty"`
+	Error        string      `dynamodbav:"error,omitempty"` // what else failed
+	Version      string      `dynamodbav:"fleet_version"`
 }
 
 type serverItem struct {
@@ -91,7 +114,7 @@ type serverItem struct {
 	Since     time.Time      `dynamodbav:"since"`
 	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
 	HoldDown  string         `dynamodbav:"hold_down"` // a Go duration
-	Rule      health.Rule    `dynamodbav:"rule"`
+	Rule      string         `dynamodbav:"rule"`
 	Outcome   health.Outcome `dynamodbav:"outcome"`
 }
 
@@ -115,8 +138,18 @@ type transitionItem struct {
 	At        time.Time      `dynamodbav:"at"`
 	Rule      string         `dynamodbav:"rule"`
 	Outcome   health.Outcome `dynamodbav:"outcome,omitempty"`
+	Reason    string         `dynamodbav:"reason,omitempty"`
 	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
+	Version   string         `dynamodbav:"fleet_version,omitempty"`
 	ExpiresAt int64          `dynamodbav:"expires_at"`
+}
+
+type changeItem struct {
+	Group string    `dynamodbav:"group"`
+	Item  string    `dynamodbav:"item"`
+	At    time.Time `dynamodbav:"at"` // when the pass ended
+	Change
+	ExpiresAt int64 `dynamodbav:"expires_at"`
 }
 
 // Group reads what is remembered of a group. A row that cannot be read is an
@@ -189,12 +222,8 @@ func decodeState(item map[string]types.AttributeValue) (health.State, error) {
 // transition is first: its key is made of the round, so a replay after a crash
 // between the two writes it again instead of losing it. ErrNotNewer says that
 // another reconciler has gone further; its state must be read before going on.
-func (h *Health) SaveState(ctx context.Context, group, server string, s health.State, t health.Transition) error {
-	err := h.saveTransition(ctx, group, Transition{
-		Server: server, From: string(t.From), To: string(t.To), At: t.At,
-		Rule: string(t.Rule), Outcome: t.Outcome, HeldUntil: t.HeldUntil,
-	})
-	if err != nil {
+func (h *Health) SaveState(ctx context.Context, group, server string, s health.State, t Transition) error {
+	if err := h.saveTransition(ctx, group, t); err != nil {
 		return err
 	}
 	item, err := encode(serverItem{
@@ -245,7 +274,7 @@ func (h *Health) saveTransition(ctx context.Context, group string, t Transition)
 	}
 	item, err := encode(transitionItem{
 		Group: group, Item: transitionPrefix + formatTime(t.At) + "#" + subject, Server: t.Server,
-		From: t.From, To: t.To, At: t.At, Rule: t.Rule, Outcome: t.Outcome, HeldUntil: t.HeldUntil,
+		From: t.From, To: t.To, At: t.At, Rule: t.Rule, Outcome: t.Outcome, Reason: t.Reason, HeldUntil: t.HeldUntil, Version: t.Version,
 		ExpiresAt: t.At.Add(transitionRetention).Unix(),
 	})
 	if err != nil {
@@ -253,6 +282,22 @@ func (h *Health) saveTransition(ctx context.Context, group string, t Transition)
 	}
 	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
 		return fmt.Errorf("saving transition of %s/%s: %w", group, subject, err)
+	}
+	return nil
+}
+
+// SaveChange stores what a pass that ended at the given time has changed, for
+// as long as transitions are kept.
+func (h *Health) SaveChange(ctx context.Context, group string, at time.Time, c Change) error {
+	item, err := encode(changeItem{
+		Group: group, Item: changePrefix + formatTime(at) + "#" + c.TargetGroup, At: at, Change: c,
+		ExpiresAt: at.Add(transitionRetention).Unix(),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding pass of group %s: %w", group, err)
+	}
+	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
+		return fmt.Errorf("saving pass of group %s: %w", group, err)
 	}
 	return nil
 }
@@ -280,7 +325,7 @@ func (h *Health) Transitions(ctx context.Context, group string, limit int32) ([]
 		}
 		list = append(list, Transition{
 			Server: row.Server, From: row.From, To: row.To, At: row.At,
-			Rule: row.Rule, Outcome: row.Outcome, HeldUntil: row.HeldUntil,
+			Rule: row.Rule, Outcome: row.Outcome, Reason: row.Reason, HeldUntil: row.HeldUntil, Version: row.Version,
 		})
 	}
 	return list, nil

@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -154,14 +156,14 @@ func TestStateAndTransitionsRoundTrip(t *testing.T) {
 	_, h, _ := newTables(t)
 	down := health.State{Status: health.Down, Since: at(20), HoldDown: 2 * time.Minute}
 	held := health.State{Status: health.HoldDown, Since: at(60), HeldUntil: at(180), HoldDown: 2 * time.Minute}
-	save := func(s health.State, tr health.Transition) {
+	save := func(s health.State, tr store.Transition) {
 		t.Helper()
 		if err := h.SaveState(t.Context(), "vpn", "ise-1", s, tr); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fell := health.Transition{From: health.Up, To: health.Down, At: at(20), Rule: health.RuleThreshold, Outcome: health.Reject}
-	rose := health.Transition{From: health.Down, To: health.HoldDown, At: at(60), Rule: health.RuleRecovered, Outcome: health.Accept, HeldUntil: at(180)}
+	fell := store.Transition{Server: "ise-1", From: "up", To: "down", At: at(20), Rule: string(health.RuleThreshold), Outcome: health.Reject, Reason: "no such user", Version: "abc"}
+	rose := store.Transition{Server: "ise-1", From: "down", To: "holddown", At: at(60), Rule: string(health.RuleRecovered), Outcome: health.Accept, HeldUntil: at(180), Version: "abc"}
 	save(down, fell)
 	save(held, rose)
 	save(held, rose) // the answer to the first write was lost
@@ -180,12 +182,43 @@ func TestStateAndTransitionsRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []store.Transition{
-		{Server: "ise-1", From: "down", To: "holddown", At: at(60), Rule: string(health.RuleRecovered), Outcome: health.Accept, HeldUntil: at(180)},
-		{Server: "ise-1", From: "up", To: "down", At: at(20), Rule: string(health.RuleThreshold), Outcome: health.Reject},
-	}
+	want := []store.Transition{rose, fell}
 	if diff := cmp.Diff(want, history); diff != "" {
 		t.Errorf("transitions, newest first (-want +got):\n%s", diff)
+	}
+}
+
+func TestChangesAreKeptForNinetyDays(t *testing.T) {
+	_, h, db := newTables(t)
+	c := store.Change{
+		TargetGroup: "arn:tg", Round: at(1), Case: health.CaseServing, Version: "abc",
+		Deregistered: []store.Move{{Target: "10.0.1.10:1812", Server: "ise-1", Reason: "down"}},
+	}
+	if err := h.SaveChange(t.Context(), "vpn", at(2), c); err != nil {
+		t.Fatal(err)
+	}
+	out, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &h.Table, Key: map[string]types.AttributeValue{
+		"group": &types.AttributeValueMemberS{Value: "vpn"}, "item": &types.AttributeValueMemberS{Value: "update#2026-11-30T12:00:02.000Z#arn:tg"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got store.Change
+	if err := attributevalue.UnmarshalMap(out.Item, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, got); diff != "" {
+		t.Errorf("change (-want +got):\n%s", diff)
+	}
+	want := strconv.FormatInt(at(2).Add(90*24*time.Hour).Unix(), 10)
+	if n, ok := out.Item["expires_at"].(*types.AttributeValueMemberN); !ok || n.Value != want {
+		t.Errorf("expires_at %v, want %s", out.Item["expires_at"], want)
+	}
+	// Neither what a pass reads nor the transitions are in its way.
+	g, err := h.Group(t.Context(), "vpn")
+	history, herr := h.Transitions(t.Context(), "vpn", 10)
+	if err != nil || herr != nil || len(g.States)+len(g.Drains)+len(history) != 0 {
+		t.Errorf("read %+v, %v, %v, %v", g, history, err, herr)
 	}
 }
 

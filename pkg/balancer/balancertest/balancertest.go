@@ -56,6 +56,7 @@ type Instance struct {
 	Primary   string
 	Secondary []string                   // further addresses of the same interface
 	State     ec2types.InstanceStateName // empty means running
+	Zone      string                     // Availability Zone
 }
 
 // Target is a target as the load balancer lists it.
@@ -64,6 +65,7 @@ type Target struct {
 	Port   int32
 	State  elbv2types.TargetHealthStateEnum
 	Reason elbv2types.TargetHealthReasonEnum
+	Zone   string // Availability Zone of an address; only Put knows one
 }
 
 // Call is one call that was made, also when it failed.
@@ -270,7 +272,7 @@ func (a *AWS) DescribeTargetHealth(ctx context.Context, in *elbv2.DescribeTarget
 		out := new(elbv2.DescribeTargetHealthOutput)
 		for _, t := range a.list(g, now) {
 			out.TargetHealthDescriptions = append(out.TargetHealthDescriptions, elbv2types.TargetHealthDescription{
-				Target:       &elbv2types.TargetDescription{Id: aws.String(t.ID), Port: aws.Int32(t.Port)},
+				Target:       t.describe(),
 				TargetHealth: &elbv2types.TargetHealth{State: t.State, Reason: t.Reason},
 			})
 		}
@@ -437,6 +439,15 @@ func (a *AWS) list(g *group, now time.Time) []Target {
 	return targets
 }
 
+// describe is the target in the SDK's form.
+func (t Target) describe() *elbv2types.TargetDescription {
+	d := &elbv2types.TargetDescription{Id: aws.String(t.ID), Port: aws.Int32(t.Port)}
+	if t.Zone != "" {
+		d.AvailabilityZone = aws.String(t.Zone)
+	}
+	return d
+}
+
 // matches reports whether the instance passes all filters.
 func (i Instance) matches(filters []ec2types.Filter) (bool, error) {
 	all := true
@@ -476,6 +487,7 @@ func (i Instance) describe() ec2types.Instance {
 		VpcId:             aws.String(i.VPCID),
 		PrivateIpAddress:  aws.String(i.Primary),
 		State:             &ec2types.InstanceState{Name: i.State},
+		Placement:         &ec2types.Placement{AvailabilityZone: aws.String(i.Zone)},
 		NetworkInterfaces: []ec2types.InstanceNetworkInterface{nic},
 	}
 }

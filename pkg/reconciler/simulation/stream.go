@@ -136,7 +136,7 @@ func (w *world) worker(f *fleet.Fleet) *worker {
 		probes, remembered = w.store.open(a)
 	}
 	k := &worker{tables: a, Reconciler: &reconciler.Reconciler{
-		Fleet: f, Probes: probes, Health: remembered, Log: slog.New(slog.DiscardHandler),
+		Fleet: f, Probes: probes, Health: remembered, Announcer: a, Log: slog.New(slog.DiscardHandler),
 		Balancer: &balancer.Client{ELBv2: w.cloud, EC2: w.cloud, Now: func() time.Time { return w.now }},
 		Now:      func() time.Time { return w.now },
 	}}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/health"
 	"radwitness/pkg/reconciler"
 	"radwitness/pkg/store"
@@ -190,7 +191,7 @@ func (a *access) Group(_ context.Context, group string) (store.GroupHealth, erro
 	return store.GroupHealth{States: maps.Clone(g.States), Drains: maps.Clone(g.Drains), Group: g.Group}, nil
 }
 
-func (a *access) SaveState(_ context.Context, group, server string, s health.State, _ health.Transition) error {
+func (a *access) SaveState(_ context.Context, group, server string, s health.State, _ store.Transition) error {
 	l := a.lucks[group]
 	// The transition is written first; without it the state is not written.
 	if err := l.call(StateThrottled); err != nil {
@@ -237,6 +238,28 @@ func (a *access) SaveGroup(_ context.Context, group string, row store.GroupRow, 
 		return errLost
 	}
 	return nil
+}
+
+func (a *access) SaveChange(_ context.Context, group string, _ time.Time, _ store.Change) error {
+	if err := a.lucks[group].call(StateThrottled); err != nil {
+		return err
+	}
+	a.wrote()
+	return nil
+}
+
+// Announce is EventBridge, which may not take a change.
+func (a *access) Announce(_ context.Context, _ time.Time, details []announce.Detail) error {
+	var group string
+	switch d := details[0].(type) {
+	case announce.ServerStateChange:
+		group = d.Group
+	case announce.TargetGroupChange:
+		group = d.Group
+	case announce.FailOpenChange:
+		group = d.Group
+	}
+	return a.lucks[group].call(EventsFailed)
 }
 
 func (a *access) wrote() {
