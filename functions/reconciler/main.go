@@ -11,9 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/bootstrap"
+	"radwitness/pkg/deadletter"
 	"radwitness/pkg/reconciler"
 	"radwitness/pkg/store"
 )
@@ -42,12 +46,19 @@ func function(ctx context.Context) (*reconciler.Reconciler, error) {
 		return nil, err
 	}
 	db := dynamodb.NewFromConfig(f.AWS)
-	return &reconciler.Reconciler{
+	r := &reconciler.Reconciler{
 		Fleet:    f.Fleet,
 		Probes:   &store.Probes{DynamoDB: db, Table: probes},
 		Health:   &store.Health{DynamoDB: db, Table: health},
 		Balancer: &balancer.Client{ELBv2: elbv2.NewFromConfig(f.AWS), EC2: ec2.NewFromConfig(f.AWS)},
 		Log:      f.Log,
 		Metrics:  f.Metrics,
-	}, nil
+	}
+	if bus := f.Optional("RADWITNESS_EVENT_BUS"); bus != "" {
+		r.Announcer = &announce.Client{EventBridge: eventbridge.NewFromConfig(f.AWS), Bus: bus}
+	}
+	if url := f.Optional("RADWITNESS_FAILURE_QUEUE"); url != "" {
+		r.DeadLetters = &deadletter.Queue{SQS: sqs.NewFromConfig(f.AWS), URL: url}
+	}
+	return r, nil
 }

@@ -69,6 +69,9 @@ func (f *Function) Table(variable string) (string, error) {
 	return "", fmt.Errorf("reading the environment: %s is not set; it names a DynamoDB table", variable)
 }
 
+// Optional returns a variable of the environment, empty if it is not set.
+func (f *Function) Optional(variable string) string { return f.environment[variable] }
+
 // AWS loads the usual AWS configuration with timeouts that give a clear error
 // well before a function's deadline, and a retryer that slows down when it is
 // throttled: the account's API limits are shared with other tools.

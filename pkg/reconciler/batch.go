@@ -28,7 +28,11 @@ type Record struct {
 func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.DynamoDBEventResponse {
 	var records []Record
 	for _, one := range raw {
-		if rec, ok := r.decode(one); ok {
+		rec, err := decode(one)
+		switch {
+		case err != nil:
+			r.bury(ctx, rec, one, err)
+		case rec != (Record{}):
 			records = append(records, rec)
 		}
 	}
@@ -75,24 +79,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 	return again
 }
 
-// decode reads one record by itself, so that a bad one spoils no other. A bad
-// record is logged and never delivered again: it would be as bad then, and the
-// next record of the same row makes up for it.
-func (r *Reconciler) decode(raw json.RawMessage) (Record, bool) {
+// decode reads one record by itself, so that a bad one spoils no other. The
+// zero Record without an error is one that nothing follows from: a row expired.
+func decode(raw json.RawMessage) (Record, error) {
 	var e events.DynamoDBEventRecord
 	if err := json.Unmarshal(raw, &e); err != nil {
-		r.Log.Error("record skipped", "error", fmt.Errorf("reading stream record: %w", err))
-		return Record{}, false
+		return Record{}, fmt.Errorf("reading stream record: %w", err)
 	}
 	if e.EventName == string(events.DynamoDBOperationTypeRemove) {
-		return Record{}, false // the row expired; nothing follows from that
+		return Record{}, nil
 	}
 	row, err := store.ProbeRowFromStream(e.Change.NewImage)
-	if err != nil {
-		r.Log.Error("record skipped", "event_id", e.EventID, "sequence", e.Change.SequenceNumber, "error", err)
-		return Record{}, false
+	return Record{Sequence: e.Change.SequenceNumber, Row: row}, err
+}
+
+// bury sets a record aside that can never be read. It is not delivered again:
+// it would be as bad then, and the next record of the same row makes up for it.
+func (r *Reconciler) bury(ctx context.Context, rec Record, raw json.RawMessage, reason error) {
+	r.Log.Error("record skipped", "sequence", rec.Sequence, "error", reason)
+	if r.DeadLetters == nil {
+		return
 	}
-	return Record{Sequence: e.Change.SequenceNumber, Row: row}, true
+	if err := r.DeadLetters.Send(ctx, reason.Error(), raw); err != nil {
+		r.Log.Error("skipped record not kept", "sequence", rec.Sequence, "error", err)
+	}
 }
 
 // group moves the states of a group by its records, decides, and makes a pass

@@ -10,6 +10,7 @@ package reconciler
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -56,16 +57,22 @@ type Balancer interface {
 	Apply(context.Context, balancer.Plan) (balancer.Result, error)
 }
 
+// DeadLetters keeps records that can never be worked on.
+type DeadLetters interface {
+	Send(ctx context.Context, reason string, record json.RawMessage) error
+}
+
 // Reconciler works on the groups of a fleet.
 type Reconciler struct {
-	Fleet     *fleet.Fleet
-	Probes    Probes
-	Health    Health
-	Balancer  Balancer
-	Announcer Announcer // nil tells nobody
-	Log       *slog.Logger
-	Metrics   *telemetry.Metrics
-	Now       func() time.Time // nil means time.Now
+	Fleet       *fleet.Fleet
+	Probes      Probes
+	Health      Health
+	Balancer    Balancer
+	Announcer   Announcer   // nil tells nobody
+	DeadLetters DeadLetters // nil keeps them in the log only
+	Log         *slog.Logger
+	Metrics     *telemetry.Metrics
+	Now         func() time.Time // nil means time.Now
 
 	mu     sync.Mutex
 	passed map[string]time.Time // end of each group's last pass in this process that needs no repetition

@@ -215,14 +215,30 @@ func TestBadRecordsSpoilNothing(t *testing.T) {
 			json.RawMessage(`17`),
 			w.probe("b", health.Accept),
 		}
+		kept := &deadLetters{err: errors.New("no queue")} // that it is not there is no reason to stop
+		w.DeadLetters = kept
 		if failed := w.deliver(t, records...); failed != nil {
 			t.Errorf("records %v are reported as failed", failed)
 		}
 		w.want(t, "both good ones applied", "a b")
+		if len(kept.reasons) != 4 || !strings.Contains(kept.reasons[0], "round is missing") && !strings.Contains(kept.reasons[0], "group is missing") {
+			t.Errorf("kept %q", kept.reasons)
+		}
 		if n := len(w.lines(t, "record skipped")); n != 4 {
 			t.Errorf("%d lines about skipped records, want 4", n)
 		}
 	})
+}
+
+// deadLetters records the reasons.
+type deadLetters struct {
+	reasons []string
+	err     error
+}
+
+func (d *deadLetters) Send(_ context.Context, reason string, _ json.RawMessage) error {
+	d.reasons = append(d.reasons, reason)
+	return d.err
 }
 
 func TestAFailingGroupFailsItsOwnRecordsOnly(t *testing.T) {
