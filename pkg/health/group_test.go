@@ -127,3 +127,14 @@ func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
 		t.Errorf("the prober stopped: %s, want it to stay %s", v.Standing, health.StandingSolid)
 	}
 }
+
+// A group whose rows are all gone has states and no evidence: nobody is counted
+// on, and nobody is moved.
+func TestStatesWithoutRowsProveNothing(t *testing.T) {
+	m := member("a", health.StandingSolid)
+	m.Observation = health.Observation{}
+	v, _ := health.Decide(1, []health.Member{m}).Verdict("a")
+	if v.Standing != health.StandingStale || v.Membership != health.Keep {
+		t.Errorf("%s and %s, want %s and %s", v.Standing, v.Membership, health.StandingStale, health.Keep)
+	}
+}
