@@ -24,6 +24,26 @@ demo: ## the same, with a scripted outage; ends by itself in under a minute
 test: ## all tests; RACE=-race for the race detector
 	go test $(RACE) ./...
 
+# A history takes a millisecond; a collector that runs less often makes it less.
+SIMULATE = GOGC=400 go test -count=1 -v -timeout 24h -run TestHistories ./pkg/reconciler/simulation
+
+.PHONY: simulate
+simulate: ## 100,000 random histories of faults, and the real prober in 500; SEED=n begins elsewhere
+	HISTORIES=100000 $(SIMULATE)
+	REAL_HISTORIES=500 go test -count=1 -v -timeout 1h -run TestRealProber ./pkg/reconciler/simulation
+
+.PHONY: soak
+soak: ## five million histories, from a seed that is new every second
+	SEED=$$(date +%s)00000 HISTORIES=5000000 $(SIMULATE)
+
+.PHONY: mutate
+mutate: ## break every rule of membership on purpose: a test must go red for each
+	MUTATE=1 go test -count=1 -v -timeout 1h ./pkg/reconciler/mutation
+
+.PHONY: compare
+compare: ## the same outages for this design and three others; table and picture in docs/
+	COMPARE=1 go test -count=1 -v -timeout 1h ./pkg/reconciler/comparison
+
 .PHONY: build
 build: ## the functions for Lambda, in dist/; ARCH=amd64 to change
 	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o dist/prober/bootstrap ./functions/prober

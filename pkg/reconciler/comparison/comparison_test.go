@@ -1,0 +1,263 @@
+package comparison
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const outages = 10_000
+
+// contender is a method with its name in the table.
+type contender struct {
+	name string
+	make func(o outage, rng *rand.Rand) method
+}
+
+func contenders() []contender {
+	return []contender{
+		{"radwitness", func(o outage, _ *rand.Rand) method { return newRadwitness(o) }},
+		{"AWS sample's algorithm", func(o outage, rng *rand.Rand) method {
+			return newSample(o, time.Duration(rng.Int64N(int64(30*time.Second))))
+		}},
+		{"Cisco dead-criteria", func(o outage, _ *rand.Rand) method { return &cisco{outage: o} }},
+		{"FreeRADIUS home_server", func(o outage, _ *rand.Rand) method { return &freeradius{outage: o} }},
+	}
+}
+
+// kind is a kind of outage.
+type kind struct {
+	name string
+	is   func(outage) bool
+}
+
+func kinds() []kind {
+	return []kind{
+		{"one server silent", func(o outage) bool { return !o.common && o.silent }},
+		{"one server rejects all", func(o outage) bool { return !o.common && !o.silent }},
+		{"all servers, one cause", func(o outage) bool { return o.common }},
+	}
+}
+
+// run plays the outages to a method. Every method gets the same ones.
+func run(c contender, n int) ([]outage, []result) {
+	drawn, results := make([]outage, n), make([]result, n)
+	var workers sync.WaitGroup
+	for w := range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := w; i < n; i += runtime.GOMAXPROCS(0) {
+				drawn[i] = draw(rand.New(rand.NewPCG(uint64(i), 0)))
+				rng := rand.New(rand.NewPCG(uint64(i), 1))
+				results[i] = play(drawn[i], c.make(drawn[i], rng), rng)
+			}
+		})
+	}
+	workers.Wait()
+	return drawn, results
+}
+
+// quantile of sorted values; zero if there are none.
+func quantile[T any](sorted []T, q float64) (v T) {
+	if len(sorted) == 0 {
+		return v
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// table is the rows of docs/comparison.md, and the numbers of its picture.
+type table struct {
+	strings.Builder
+	means [][]float64 // lost requests, by contender and kind
+}
+
+func compare(n int) *table {
+	t := &table{}
+	t.WriteString("| | lost requests per outage: mean | p50 | p99 | time to removal: mean | p50 | p99 | never removed | time to return: mean | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, c := range contenders() {
+		drawn, results := run(c, n)
+		var lost []int
+		var removal, comeback []time.Duration
+		never, sum := 0, 0
+		for _, r := range results {
+			lost = append(lost, r.lost)
+			sum += r.lost
+			if r.removal >= 0 {
+				removal = append(removal, r.removal)
+			} else {
+				never++
+			}
+			if r.comeback >= 0 {
+				comeback = append(comeback, r.comeback)
+			}
+		}
+		slices.Sort(lost)
+		fmt.Fprintf(t, "| %s | %.0f | %d | %d | %s | %.0f %% | %s |\n", c.name, float64(sum)/float64(n), quantile(lost, 0.5), quantile(lost, 0.99),
+			durations(removal), 100*float64(never)/float64(n), durations(comeback))
+		var means []float64
+		for _, k := range kinds() {
+			sum, count := 0, 0
+			for i, r := range results {
+				if k.is(drawn[i]) {
+					sum += r.lost
+					count++
+				}
+			}
+			means = append(means, float64(sum)/float64(max(count, 1)))
+		}
+		t.means = append(t.means, means)
+	}
+	t.WriteString("\n| mean lost requests |")
+	for _, k := range kinds() {
+		t.WriteString(" " + k.name + " |")
+	}
+	t.WriteString("\n|---|---|---|---|\n")
+	for i, c := range contenders() {
+		fmt.Fprintf(t, "| %s |", c.name)
+		for _, m := range t.means[i] {
+			fmt.Fprintf(t, " %.0f |", m)
+		}
+		t.WriteString("\n")
+	}
+	t.WriteString("\n| false removals per million probes | 1 % loss, 3 transmissions | 5 %, 3 transmissions | 1 %, 1 transmission | 5 %, 1 transmission |\n|---|---|---|---|---|\n")
+	for _, c := range []struct {
+		name  string
+		judge func(failed func() bool) bool
+	}{{"radwitness, and the AWS sample's algorithm", threeInARow}, {"Cisco dead-criteria", ciscoTries}, {"FreeRADIUS home_server", oneWindow}} {
+		fmt.Fprintf(t, "| %s |", c.name)
+		for _, transmissions := range []int{3, 1} {
+			for _, loss := range []float64{0.01, 0.05} {
+				fmt.Fprintf(t, " %s |", falseRemovals(loss, transmissions, c.judge))
+			}
+		}
+		t.WriteString("\n")
+	}
+	return t
+}
+
+func durations(list []time.Duration) string {
+	slices.Sort(list)
+	var sum time.Duration
+	for _, d := range list {
+		sum += d
+	}
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
+	return seconds(sum/time.Duration(max(len(list), 1))) + " | " + seconds(quantile(list, 0.5)) + " | " + seconds(quantile(list, 0.99))
+}
+
+// falseRemovals counts how often packet loss alone takes a well server out. A
+// transmission fails if the request or the answer is lost.
+func falseRemovals(loss float64, transmissions int, removed func(failed func() bool) bool) string {
+	const probes = 20_000_000
+	rng := rand.New(rand.NewPCG(1, uint64(loss*1000)+uint64(transmissions)))
+	made, removals := 0, 0
+	failed := func() bool {
+		made++
+		for range transmissions {
+			if rng.Float64() >= loss && rng.Float64() >= loss {
+				return false
+			}
+		}
+		return true
+	}
+	for made < probes {
+		if removed(failed) {
+			removals++
+		}
+	}
+	if removals == 0 {
+		return fmt.Sprintf("0 in %d million", probes/1_000_000)
+	}
+	return fmt.Sprintf("%.2f", float64(removals)*1e6/float64(made))
+}
+
+// threeInARow is the threshold of both that probe.
+func threeInARow(failed func() bool) bool { return failed() && failed() && failed() }
+
+// ciscoTries: at three requests a second, five seconds without an answer are
+// 16 requests in a row.
+func ciscoTries(failed func() bool) bool {
+	for range 16 {
+		if !failed() {
+			return false
+		}
+	}
+	return true
+}
+
+// oneWindow: nothing is answered for 20 s, which are 66 requests in a row.
+func oneWindow(failed func() bool) bool {
+	for range 66 {
+		if !failed() {
+			return false
+		}
+	}
+	return true
+}
+
+// draw makes the picture: per kind of outage one bar for each contender.
+func (t *table) svg() string {
+	colours := []string{"#1b6ca8", "#e07b39", "#7a7a7a", "#b5a642"}
+	const width, bar, gap, left = 860, 18, 34, 190
+	largest := 1.0
+	for _, means := range t.means {
+		largest = max(largest, slices.MaxFunc(means, cmp.Compare))
+	}
+	var b strings.Builder
+	y := 40
+	for k, kind := range kinds() {
+		fmt.Fprintf(&b, `<text x="12" y="%d" font-weight="bold">%s</text>`+"\n", y-6, kind.name)
+		for i, c := range contenders() {
+			w := t.means[i][k] / largest * (width - left - 90)
+			fmt.Fprintf(&b, `<text x="12" y="%d">%s</text><rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/><text x="%.1f" y="%d">%.0f</text>`+"\n",
+				y+bar-4, c.name, left, y, w, bar-3, colours[i], left+w+6, y+bar-4, t.means[i][k])
+			y += bar
+		}
+		y += gap
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">
+<rect width="100%%" height="100%%" fill="#ffffff"/>
+<text x="12" y="14">Mean number of client requests lost per outage, at ten requests a second</text>
+%s</svg>
+`, width, y, b.String())
+}
+
+// TestComparison plays a few outages always; COMPARE=1 plays all, prints the
+// table and writes it into the documentation.
+func TestComparison(t *testing.T) {
+	if os.Getenv("COMPARE") == "" {
+		for _, c := range contenders() {
+			_, results := run(c, 20)
+			for i, r := range results {
+				if r.lost < 0 || r.comeback > settle {
+					t.Errorf("%s, outage %d: %+v", c.name, i, r)
+				}
+			}
+		}
+		return
+	}
+	tab := compare(outages)
+	fmt.Println(tab.String())
+	const page, begin, end = "../../../docs/comparison.md", "<!-- table -->\n", "<!-- end -->"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("the page has no place for the table")
+	}
+	if err := os.WriteFile(page, []byte(before+begin+tab.String()+end+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("../../../docs/comparison.svg", []byte(tab.svg()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
