@@ -20,6 +20,10 @@ run: ## the whole system on this machine, with a live table; ARGS="-config FILE"
 demo: ## the same, with a scripted outage; ends by itself in under a minute
 	go run ./infra/local -demo
 
+.PHONY: chaos
+chaos: ## the same for five minutes, with AWS, functions and servers broken at random; then all must come to rest
+	go run ./infra/local -chaos 5m -seed $$(date +%s)
+
 .PHONY: test
 test: ## all tests; RACE=-race for the race detector
 	go test $(RACE) ./...

@@ -1,5 +1,6 @@
 // Command local runs the whole system on one machine, with nothing but Go: see
-// package lab. It shows one live table, or plays a scripted outage.
+// package lab. It shows one live table, plays a scripted outage, or breaks
+// whatever can break.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"radwitness/infra/local/chaos"
 	"radwitness/infra/local/console"
 	"radwitness/infra/local/demo"
 	"radwitness/infra/local/lab"
@@ -35,7 +37,7 @@ func run(ctx context.Context, o options) int {
 	cfg := lab.Config{Environ: os.Environ()}
 	var err error
 	switch {
-	case o.demo:
+	case o.demo, o.chaos > 0:
 		cfg.Environ = demo.Environ()
 	case o.config != "":
 		cfg.Fleet, err = lab.LoadFleet(o.config, cfg.Environ)
@@ -50,12 +52,19 @@ func run(ctx context.Context, o options) int {
 	defer func() { _ = log.Close() }()
 	cfg.Log = log
 
+	faults := chaos.New(o.seed)
+	if o.chaos > 0 {
+		cfg.Faults = faults
+	}
 	l, err := lab.Start(ctx, cfg)
 	if err == nil {
 		defer l.Close()
-		if o.demo {
+		switch {
+		case o.demo:
 			err = demo.Play(ctx, l, os.Stdout)
-		} else {
+		case o.chaos > 0:
+			err = chaos.Play(ctx, l, faults, o.chaos, os.Stdout)
+		default:
 			err = console.Run(ctx, l, log.Name(), os.Stdin, os.Stdout)
 		}
 	}

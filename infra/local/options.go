@@ -4,9 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"time"
 )
 
-const usage = `usage: local [-config FILE | -demo] [-log FILE]
+const usage = `usage: local [-config FILE | -demo | -chaos DURATION [-seed N]] [-log FILE]
 
 Runs prober and reconciler against an AWS in this process, and shows what they do.
 Without -config it also starts three RADIUS servers, whose faults you can switch.
@@ -18,6 +19,8 @@ Exit code: 0 all went well, 1 something did not, 3 bad usage or configuration.
 type options struct {
 	config, log string // files
 	demo        bool
+	chaos       time.Duration // of faults; 0 has none
+	seed        uint64        // of the faults
 }
 
 // parse reads the arguments. It has told the user what is wrong with them when
@@ -31,6 +34,8 @@ func parse(args []string) (options, error) {
 	}
 	flags.StringVar(&o.config, "config", "", "probe the servers of this fleet `file`; its credentials must be of the kind env")
 	flags.StringVar(&o.log, "log", "", "write the functions' logs to this `file` instead of a temporary one")
+	flags.DurationVar(&o.chaos, "chaos", 0, "break AWS, functions and servers for a `time`, check that all comes to rest, and end")
+	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the faults")
 	flags.BoolVar(&o.demo, "demo", false, "play a scripted outage, check each step, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -39,8 +44,10 @@ func parse(args []string) (options, error) {
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is no argument of this command", flags.Arg(0))
-	case o.demo && o.config != "":
-		err = errors.New("-demo has a fleet of its own, so -config cannot be given too")
+	case (o.demo || o.chaos > 0) && o.config != "":
+		err = errors.New("-demo and -chaos have a fleet of their own, so -config cannot be given too")
+	case o.demo && o.chaos > 0:
+		err = errors.New("-demo and -chaos cannot both be given")
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(flags.Output(), err)

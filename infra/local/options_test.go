@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"testing"
+	"time"
 )
 
 func TestParse(t *testing.T) {
@@ -13,9 +14,12 @@ func TestParse(t *testing.T) {
 		want options
 		ok   bool
 	}{
-		{"nothing", nil, options{}, true},
-		{"all that go together", []string{"-demo", "-log", "x.log"}, options{demo: true, log: "x.log"}, true},
-		{"own servers", []string{"-config", "fleet.yaml"}, options{config: "fleet.yaml"}, true},
+		{"nothing", nil, options{seed: 1}, true},
+		{"all that go together", []string{"-demo", "-log", "x.log"}, options{demo: true, log: "x.log", seed: 1}, true},
+		{"own servers", []string{"-config", "fleet.yaml"}, options{config: "fleet.yaml", seed: 1}, true},
+		{"chaos", []string{"-chaos", "5m", "-seed", "7"}, options{chaos: 5 * time.Minute, seed: 7}, true},
+		{"chaos with own servers", []string{"-chaos", "5m", "-config", "fleet.yaml"}, options{}, false},
+		{"chaos and demo", []string{"-chaos", "5m", "-demo"}, options{}, false},
 		{"unknown flag", []string{"-x"}, options{}, false},
 		{"argument", []string{"fleet.yaml"}, options{}, false},
 		{"demo with own servers", []string{"-demo", "-config", "fleet.yaml"}, options{}, false},

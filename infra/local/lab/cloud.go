@@ -38,7 +38,7 @@ type cloud struct {
 }
 
 // newCloud starts kumo and creates tables and load balancer.
-func newCloud(ctx context.Context) (*cloud, error) {
+func newCloud(ctx context.Context, faults Faults) (*cloud, error) {
 	server := kumo.NewServer()
 	c := &cloud{server: server, suffix: strings.ToLower(rand.Text()[:8]), calls: &Calls{next: http.DefaultTransport}}
 	c.operator = aws.Config{
@@ -47,6 +47,9 @@ func newCloud(ctx context.Context) (*cloud, error) {
 	}
 	c.functions = c.operator.Copy()
 	c.functions.HTTPClient = &http.Client{Transport: c.calls}
+	if faults != nil {
+		c.functions.HTTPClient = &http.Client{Transport: faults.Transport(c.calls)}
+	}
 	c.probes, c.health = "probes-"+c.suffix, "health-"+c.suffix
 	if err := c.create(ctx); err != nil {
 		server.Close()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -36,6 +37,7 @@ type functions struct {
 	mapping   eventsource.Mapping // of table probes to the reconciler
 	newProber func() *prober.Prober
 	log       *slog.Logger // of what stands for AWS
+	faults    Faults       // nil has none
 
 	mu          sync.Mutex
 	idleProbers []*prober.Prober
@@ -56,15 +58,32 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 		LookupEnv: lookup(cfg.Environ),
 		Warn:      func(err error) { log.Warn("credentials not refreshed", "error", err) },
 	}
-	r := &reconciler.Reconciler{
-		Fleet:    l.Fleet,
-		Probes:   &store.Probes{DynamoDB: db, Table: l.cloud.probes},
-		Health:   &store.Health{DynamoDB: db, Table: l.cloud.health},
-		Balancer: &balancer.Client{ELBv2: elbv2.NewFromConfig(l.cloud.functions)},
-		Log:      log.With("function", "reconciler"),
-		Metrics:  metrics,
+	newReconciler := func() *reconciler.Reconciler {
+		return &reconciler.Reconciler{
+			Fleet:    l.Fleet,
+			Probes:   &store.Probes{DynamoDB: db, Table: l.cloud.probes},
+			Health:   &store.Health{DynamoDB: db, Table: l.cloud.health},
+			Balancer: &balancer.Client{ELBv2: elbv2.NewFromConfig(l.cloud.functions)},
+			Log:      log.With("function", "reconciler"),
+			Metrics:  metrics,
+		}
 	}
-	f := &functions{log: log.With("function", "lab")}
+	var warm atomic.Pointer[reconciler.Reconciler]
+	warm.Store(newReconciler())
+	reconcile := func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
+		return invoke(ctx, reconcilerTimeout, warm.Load().Handle, event)
+	}
+	f := &functions{log: log.With("function", "lab"), faults: cfg.Faults}
+	if f.faults != nil {
+		handler := f.faults.Handler("reconciler", time.Second, reconcile)
+		reconcile = func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
+			answer, err := handler(ctx, event)
+			if err != nil {
+				warm.Store(newReconciler()) // one that was killed comes back cold
+			}
+			return answer, err
+		}
+	}
 	f.newProber = func() *prober.Prober {
 		return &prober.Prober{
 			Fleet: l.Fleet, Transactor: &probe.Prober{}, Credentials: secrets,
@@ -74,9 +93,7 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 	}
 	f.mapping = eventsource.Mapping{
 		Streams: dynamodbstreams.NewFromConfig(l.Operator), StreamARN: l.cloud.stream, Log: f.log,
-		Function: func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
-			return invoke(ctx, reconcilerTimeout, r.Handle, event)
-		},
+		Function: reconcile,
 	}
 	return f, nil
 }
@@ -140,8 +157,17 @@ func (f *functions) invokeProber(ctx context.Context, at time.Time) {
 		return
 	}
 	p := f.takeProber()
-	defer f.returnProber(p)
-	if _, err := invoke(ctx, proberTimeout, p.Handle, event); err != nil {
+	handler := Handler(func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
+		return invoke(ctx, proberTimeout, p.Handle, event)
+	})
+	if f.faults != nil {
+		handler = f.faults.Handler("prober", time.Minute, handler)
+	}
+	_, err = handler(ctx, event)
+	if err == nil || f.faults == nil {
+		f.returnProber(p) // else it was killed
+	}
+	if err != nil {
 		f.log.Error("the prober failed", "scheduled", at.UTC(), "error", err)
 	}
 }

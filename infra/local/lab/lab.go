@@ -9,9 +9,12 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -30,6 +33,19 @@ type Config struct {
 	Environ     []string          // RADWITNESS_ overrides for the lab's servers, and the variables that credentials name
 	Credentials probe.Credentials // of the lab's servers; zero makes random ones
 	Log         io.Writer         // logs and metrics of the functions; must be safe for concurrent use
+	Faults      Faults            // of AWS; nil has none
+}
+
+// Handler is a function as Lambda invokes it.
+type Handler func(context.Context, json.RawMessage) (json.RawMessage, error)
+
+// Faults break what is between the functions and AWS.
+type Faults interface {
+	// Transport makes the functions' calls.
+	Transport(next http.RoundTripper) http.RoundTripper
+	// Handler invokes a function; an invocation lives for longest at most, or as
+	// long as it takes.
+	Handler(name string, longest time.Duration, next Handler) Handler
 }
 
 // Lab is a running system. Its methods may be called from any goroutine.
@@ -58,7 +74,7 @@ func Start(ctx context.Context, cfg Config) (_ *Lab, err error) {
 			l.Close()
 		}
 	}()
-	if l.cloud, err = newCloud(ctx); err != nil {
+	if l.cloud, err = newCloud(ctx, cfg.Faults); err != nil {
 		return nil, err
 	}
 	l.Calls, l.Operator = l.cloud.calls, l.cloud.operator
