@@ -159,7 +159,7 @@ func (p *Prober) probe(ctx context.Context, m member) probe.Result {
 		AttemptTimeout:           settings.AttemptTimeout,
 		Attempts:                 settings.Attempts,
 		MessageAuthenticator:     settings.MessageAuthenticator,
-		MessageAuthenticatorSeen: row.MessageAuthenticatorSeen,
+		MessageAuthenticatorSeen: row.MessageAuthenticatorSeen && row.Address == m.address().String(),
 		NASIdentifier:            settings.NASIdentifier,
 		Credentials:              secrets,
 	})
@@ -186,9 +186,12 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.
 		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: waiting for a free connection: %w", m.key, err)
 	}
 	defer p.writes.Release(1)
+	before, known := p.row(m.key)
+	address := m.address().String()
 	row, err := p.Store.Record(ctx, store.ProbeResult{
 		Group: m.key.group, Server: m.key.server,
-		Address:  m.address().String(),
+		Address:  address,
+		Moved:    known && before.Address != address,
 		Method:   string(m.server.Probe.Method),
 		Round:    round,
 		Outcome:  r.Outcome,
@@ -199,7 +202,6 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.
 	if err != nil {
 		return store.ProbeRow{}, err
 	}
-	before, known := p.row(m.key)
 	p.mu.Lock()
 	p.rows[m.key] = row
 	p.mu.Unlock()

@@ -141,8 +141,9 @@ func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (ne
 		if row.Round.After(newest) {
 			newest = row.Round
 		}
-		if _, ok := v.group.Server(row.Server); !ok {
-			r.Log.Info("record skipped: the server is not in the fleet", "group", row.Group, "server", row.Server)
+		server, ok := v.group.Server(row.Server)
+		if !ok || !probed(server, row) {
+			r.Log.Info("record skipped: the server is not in the fleet, or not at this address", "group", row.Group, "server", row.Server, "address", row.Address)
 			continue
 		}
 		if known, ok := v.rows[row.Server]; !ok || row.Round.After(known.Round) {
@@ -153,7 +154,7 @@ func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (ne
 			continue
 		}
 		err := r.Health.SaveState(ctx, row.Group, row.Server, state, store.Transition{
-			Server: row.Server, From: string(t.From), To: string(t.To), At: t.At, Rule: string(t.Rule),
+			Server: row.Server, Address: server.Address.String(), From: string(t.From), To: string(t.To), At: t.At, Rule: string(t.Rule),
 			Outcome: t.Outcome, Reason: row.Reason, HeldUntil: t.HeldUntil, Version: r.Fleet.Version,
 		})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -128,7 +129,29 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (*view, error) {
 		// The server of a bad row is without a result, which keeps it where it is.
 		r.Log.Error("row skipped", "group", g.Name, "error", rowsErr)
 	}
+	v.forgetMoved()
 	return v, nil
+}
+
+// forgetMoved drops what is known of servers that have another address now:
+// it is about other machines, and must neither put the new ones into service
+// nor keep them out.
+func (v *view) forgetMoved() {
+	for _, s := range v.group.Servers {
+		if known, ok := v.remember.Addresses[s.Name]; ok && known != s.Address.String() {
+			delete(v.remember.States, s.Name)
+		}
+		if row, ok := v.rows[s.Name]; ok && !probed(s, row) {
+			v.rows[s.Name] = store.ProbeRow{Server: s.Name, Round: row.Round} // the time still counts, for drains
+		}
+	}
+}
+
+// probed reports whether a row is about the server at its present address. A
+// row that names none is.
+func probed(s fleet.Server, row store.ProbeRow) bool {
+	at, err := netip.ParseAddrPort(row.Address)
+	return err != nil || at.Addr().Unmap() == s.Address.Unmap()
 }
 
 // newest is the newest round of any server of the group.

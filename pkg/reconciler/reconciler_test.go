@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -533,4 +534,33 @@ type forgetful struct{ *tables }
 
 func (forgetful) SaveChange(context.Context, string, time.Time, store.Change) error {
 	return errors.New("throttled")
+}
+
+// A server that was given another address is another machine: it is registered
+// when it has answered there, and its hold-down, or its good name, is gone.
+func TestANewAddressBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "aar")
+		}
+		w.want(t, "c is down", "a b")
+		old := w.probe("b", health.Reject) // still on its way when the fleet changes
+		w.group.Servers[1].Address = netip.MustParseAddr("10.0.2.11")
+		w.group.Servers[2].Address = netip.MustParseAddr("10.0.2.12")
+		for range 4 {
+			time.Sleep(10 * time.Second)
+			w.round(t, "a--")
+		}
+		w.deliver(t, old)
+		w.want(t, "nothing is known of the new addresses, and the old one of b is nobody's", "10.0.1.11 a")
+		time.Sleep(time.Second)
+		w.round(t, "arr")
+		w.want(t, "a failure is no reason to be registered", "10.0.1.11 a")
+		time.Sleep(time.Second)
+		w.round(t, "aaa")
+		w.want(t, "they answer", "10.0.1.11 a b c")
+	})
 }

@@ -33,6 +33,7 @@ type tables struct {
 	mu          sync.Mutex
 	rows        map[string]map[string]store.ProbeRow // by group, server
 	states      map[string]map[string]health.State
+	addresses   map[string]string      // by server
 	drains      map[string]store.Drain // by server
 	groups      map[string]store.GroupRow
 	transitions map[string]store.Transition // by key, as the table has them
@@ -60,7 +61,7 @@ func (t *tables) Group(_ context.Context, group string) (store.GroupHealth, erro
 	if states == nil {
 		states = map[string]health.State{}
 	}
-	return store.GroupHealth{States: states, Drains: maps.Clone(t.drains), Group: t.groups[group]}, t.err
+	return store.GroupHealth{States: states, Addresses: maps.Clone(t.addresses), Drains: maps.Clone(t.drains), Group: t.groups[group]}, t.err
 }
 
 func (t *tables) SaveState(_ context.Context, group, server string, s health.State, tr store.Transition) error {
@@ -76,7 +77,7 @@ func (t *tables) SaveState(_ context.Context, group, server string, s health.Sta
 	if t.states[group] == nil {
 		t.states[group] = map[string]health.State{}
 	}
-	t.states[group][server] = s
+	t.states[group][server], t.addresses[server] = s, tr.Address
 	t.transitions[tr.At.Format(time.RFC3339Nano)+"#"+server] = tr
 	return nil
 }
@@ -135,7 +136,8 @@ func newWorld(below int, servers ...string) *world {
 	w := &world{
 		tables: &tables{
 			rows: map[string]map[string]store.ProbeRow{}, states: map[string]map[string]health.State{},
-			groups: map[string]store.GroupRow{}, transitions: map[string]store.Transition{},
+			addresses: map[string]string{},
+			groups:    map[string]store.GroupRow{}, transitions: map[string]store.Transition{},
 		},
 		aws: balancertest.New(time.Now), log: &bytes.Buffer{}, metrics: &bytes.Buffer{}, group: &f.Groups[0],
 	}
@@ -168,6 +170,12 @@ func (w *world) probeAt(server string, o health.Outcome, round time.Time) json.R
 	}
 	row := w.rows[group][server]
 	row.Group, row.Server, row.Round, row.Outcome = group, server, round, o
+	if s, ok := w.group.Server(server); ok {
+		if address := netip.AddrPortFrom(s.Address, 1812).String(); row.Address != address {
+			row = store.ProbeRow{Group: group, Server: server, Round: round, Outcome: o}
+		}
+		row.Address = netip.AddrPortFrom(s.Address, 1812).String()
+	}
 	switch o {
 	case health.Accept:
 		row.ConsecutiveSuccesses, row.ConsecutiveFailures, row.FailureSince = row.ConsecutiveSuccesses+1, 0, time.Time{}
@@ -191,6 +199,7 @@ func (w *world) record(row store.ProbeRow) json.RawMessage {
 	w.sequence++
 	image := map[string]events.DynamoDBAttributeValue{
 		"group": events.NewStringAttribute(row.Group), "server": events.NewStringAttribute(row.Server),
+		"address":               events.NewStringAttribute(row.Address),
 		"outcome":               events.NewStringAttribute(string(row.Outcome)),
 		"consecutive_failures":  events.NewNumberAttribute(strconv.Itoa(row.ConsecutiveFailures)),
 		"consecutive_successes": events.NewNumberAttribute(strconv.Itoa(row.ConsecutiveSuccesses)),

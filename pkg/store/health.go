@@ -37,9 +37,10 @@ type Health struct {
 
 // GroupHealth is all that table health remembers of a group but its history.
 type GroupHealth struct {
-	States map[string]health.State // by server
-	Drains map[string]Drain        // by server
-	Group  GroupRow
+	States    map[string]health.State // by server
+	Addresses map[string]string       // that the states are about, by server; none where a row does not say
+	Drains    map[string]Drain        // by server
+	Group     GroupRow
 }
 
 // Drain is an operator's order to keep a server out for a time.
@@ -77,6 +78,7 @@ type GroupRow struct {
 // itself changed: its fail-open began or ended.
 type Transition struct {
 	Server    string
+	Address   string // of the server, without port; empty for a group
 	From, To  string
 	At        time.Time // round of the evidence
 	Rule      string
@@ -110,6 +112,7 @@ type serverItem struct {
 	Group     string         `dynamodbav:"group"`
 	Item      string         `dynamodbav:"item"`
 	Server    string         `dynamodbav:"server"`
+	Address   string         `dynamodbav:"address,omitempty"`
 	Status    health.Status  `dynamodbav:"status"`
 	Since     time.Time      `dynamodbav:"since"`
 	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
@@ -133,6 +136,7 @@ type transitionItem struct {
 	Group     string         `dynamodbav:"group"`
 	Item      string         `dynamodbav:"item"`
 	Server    string         `dynamodbav:"server,omitempty"`
+	Address   string         `dynamodbav:"address,omitempty"`
 	From      string         `dynamodbav:"from"`
 	To        string         `dynamodbav:"to"`
 	At        time.Time      `dynamodbav:"at"`
@@ -166,7 +170,7 @@ func (h *Health) Group(ctx context.Context, group string) (GroupHealth, error) {
 	if err != nil {
 		return GroupHealth{}, err
 	}
-	g := GroupHealth{States: map[string]health.State{}, Drains: map[string]Drain{}}
+	g := GroupHealth{States: map[string]health.State{}, Addresses: map[string]string{}, Drains: map[string]Drain{}}
 	for _, item := range items {
 		if err := g.add(item); err != nil {
 			return GroupHealth{}, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
@@ -196,7 +200,11 @@ func (g *GroupHealth) add(item map[string]types.AttributeValue) error {
 		if err != nil {
 			return err
 		}
-		g.States[strings.TrimPrefix(key.Value, serverPrefix)] = state
+		server := strings.TrimPrefix(key.Value, serverPrefix)
+		g.States[server] = state
+		if address, ok := item["address"].(*types.AttributeValueMemberS); ok {
+			g.Addresses[server] = address.Value
+		}
 	}
 	return nil
 }
@@ -227,7 +235,7 @@ func (h *Health) SaveState(ctx context.Context, group, server string, s health.S
 		return err
 	}
 	item, err := encode(serverItem{
-		Group: group, Item: serverPrefix + server, Server: server,
+		Group: group, Item: serverPrefix + server, Server: server, Address: t.Address,
 		Status: s.Status, Since: s.Since, HeldUntil: s.HeldUntil, HoldDown: s.HoldDown.String(),
 		Rule: t.Rule, Outcome: t.Outcome,
 	})
@@ -273,7 +281,7 @@ func (h *Health) saveTransition(ctx context.Context, group string, t Transition)
 		subject = serverPrefix + t.Server
 	}
 	item, err := encode(transitionItem{
-		Group: group, Item: transitionPrefix + formatTime(t.At) + "#" + subject, Server: t.Server,
+		Group: group, Item: transitionPrefix + formatTime(t.At) + "#" + subject, Server: t.Server, Address: t.Address,
 		From: t.From, To: t.To, At: t.At, Rule: t.Rule, Outcome: t.Outcome, Reason: t.Reason, HeldUntil: t.HeldUntil, Version: t.Version,
 		ExpiresAt: t.At.Add(transitionRetention).Unix(),
 	})
@@ -324,7 +332,7 @@ func (h *Health) Transitions(ctx context.Context, group string, limit int32) ([]
 			return nil, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
 		}
 		list = append(list, Transition{
-			Server: row.Server, From: row.From, To: row.To, At: row.At,
+			Server: row.Server, Address: row.Address, From: row.From, To: row.To, At: row.At,
 			Rule: row.Rule, Outcome: row.Outcome, Reason: row.Reason, HeldUntil: row.HeldUntil, Version: row.Version,
 		})
 	}

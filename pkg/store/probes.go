@@ -40,6 +40,7 @@ type ProbeResult struct {
 	Transmissions        int
 	ReplyMessage         string
 	MessageAuthenticator bool // the answer carried a valid one
+	Moved                bool // the row is about another address: its streaks end here
 }
 
 // ProbeRow is a row of table probes.
@@ -132,13 +133,24 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 	}
 	if r.MessageAuthenticator {
 		u.Set("message_authenticator_seen", &types.AttributeValueMemberBOOL{Value: true})
+	} else if r.Moved {
+		u.Remove("message_authenticator_seen")
 	}
 	switch r.Evidence {
 	case health.Success:
-		streak(u, r.Round, "success", "consecutive_successes", "failure", "consecutive_failures")
+		streak(u, r, "success", "consecutive_successes", "failure", "consecutive_failures")
 	case health.Failure:
-		streak(u, r.Round, "failure", "consecutive_failures", "success", "consecutive_successes")
+		streak(u, r, "failure", "consecutive_failures", "success", "consecutive_successes")
 		u.Set("last_failure_outcome", outcome)
+	case health.NoEvidence:
+		if r.Moved {
+			for _, kind := range []string{"success", "failure"} {
+				u.Remove(kind + "_since")
+			}
+			for _, count := range []string{"consecutive_successes", "consecutive_failures"} {
+				u.Set(count, &types.AttributeValueMemberN{Value: "0"})
+			}
+		}
 	}
 	u.Add(counter(r.Outcome), "1")
 	if r.Transmissions > 0 {
@@ -151,10 +163,15 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 }
 
 // streak lengthens the running streak of one kind and ends that of the other.
-func streak(u *update, round time.Time, kind, count, otherKind, otherCount string) {
-	u.Add(count, "1")
-	u.SetOnce(kind+"_since", timeValue(round))
-	u.Set("last_"+kind, timeValue(round))
+func streak(u *update, r ProbeResult, kind, count, otherKind, otherCount string) {
+	if r.Moved {
+		u.Set(count, &types.AttributeValueMemberN{Value: "1"})
+		u.Set(kind+"_since", timeValue(r.Round))
+	} else {
+		u.Add(count, "1")
+		u.SetOnce(kind+"_since", timeValue(r.Round))
+	}
+	u.Set("last_"+kind, timeValue(r.Round))
 	u.Set(otherCount, &types.AttributeValueMemberN{Value: "0"})
 	u.Remove(otherKind + "_since")
 }

@@ -35,7 +35,8 @@ func newTables(t *testing.T) (*store.Probes, *store.Health, *dynamodb.Client) {
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
 	// kumo's servers share their state within a process: names keep tests apart.
-	probes, health := t.Name()+"-probes", t.Name()+"-health"
+	name := strings.ReplaceAll(t.Name(), "/", "-")
+	probes, health := name+"-probes", name+"-health"
 	if _, err := storetest.CreateTables(t.Context(), db, probes, health); err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +98,43 @@ func TestRecordKeepsStreaksAndCounters(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]store.ProbeRow{"ise-1": got}, rows); diff != "" {
 		t.Errorf("the group read back (-want +got):\n%s", diff)
+	}
+}
+
+// At another address there is another machine: no streak goes on.
+func TestAMovedServerBeginsAnew(t *testing.T) {
+	for _, c := range []struct {
+		evidence            health.Evidence
+		outcome             health.Outcome
+		failures, successes int
+	}{
+		{health.Failure, health.Reject, 1, 0},
+		{health.Success, health.Accept, 0, 1},
+		{health.NoEvidence, health.ProberError, 0, 0},
+	} {
+		t.Run(string(c.outcome), func(t *testing.T) {
+			p, _, _ := newTables(t)
+			for i := range 3 {
+				before := result(at(float64(i)), c.outcome, c.evidence)
+				if c.evidence == health.NoEvidence {
+					before = result(at(float64(i)), health.Accept, health.Success)
+				}
+				before.MessageAuthenticator = true
+				record(t, p, before)
+			}
+			moved := result(at(10), c.outcome, c.evidence)
+			moved.Address, moved.Moved = "10.0.2.10:1812", true
+			row := record(t, p, moved)
+			if row.ConsecutiveFailures != c.failures || row.ConsecutiveSuccesses != c.successes || row.MessageAuthenticatorSeen {
+				t.Errorf("row %+v", row)
+			}
+			if since := row.FailureSince; c.failures > 0 && !since.Equal(at(10)) {
+				t.Errorf("failure_since %v", since)
+			}
+			if since := row.SuccessSince; c.successes > 0 && !since.Equal(at(10)) {
+				t.Errorf("success_since %v", since)
+			}
+		})
 	}
 }
 
@@ -162,8 +200,8 @@ func TestStateAndTransitionsRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fell := store.Transition{Server: "ise-1", From: "up", To: "down", At: at(20), Rule: string(health.RuleThreshold), Outcome: health.Reject, Reason: "no such user", Version: "abc"}
-	rose := store.Transition{Server: "ise-1", From: "down", To: "holddown", At: at(60), Rule: string(health.RuleRecovered), Outcome: health.Accept, HeldUntil: at(180), Version: "abc"}
+	fell := store.Transition{Server: "ise-1", Address: "10.0.1.10", From: "up", To: "down", At: at(20), Rule: string(health.RuleThreshold), Outcome: health.Reject, Reason: "no such user", Version: "abc"}
+	rose := store.Transition{Server: "ise-1", Address: "10.0.1.10", From: "down", To: "holddown", At: at(60), Rule: string(health.RuleRecovered), Outcome: health.Accept, HeldUntil: at(180), Version: "abc"}
 	save(down, fell)
 	save(held, rose)
 	save(held, rose) // the answer to the first write was lost
@@ -177,6 +215,9 @@ func TestStateAndTransitionsRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]health.State{"ise-1": held}, got.States); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	if got.Addresses["ise-1"] != "10.0.1.10" {
+		t.Errorf("addresses %v", got.Addresses)
 	}
 	history, err := h.Transitions(t.Context(), "vpn", 10)
 	if err != nil {

@@ -49,7 +49,7 @@ func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
 func (c *cloud) judgeRegistration(g fleet.Group, p place) {
 	_, remembered := c.group(g.Name)
 	s, owned, _ := c.owner(g, p.id)
-	state, key := remembered.States[s.Name], serverKey{g.Name, s.Name}
+	state, key := remembered.States[s.Name], machineKey{serverKey{g.Name, s.Name}, s.Address.String()}
 	switch failOpen := remembered.Group.FailOpen; {
 	case g.Mode == fleet.Observe:
 		c.violate("observe mode", "%s registered in %s", p.id, p.arn)
@@ -60,6 +60,8 @@ func (c *cloud) judgeRegistration(g fleet.Group, p place) {
 	case failOpen:
 	case state.Status != health.Up:
 		c.violate("P5", "%s registered in %s while %s until %v", s.Name, p.arn, state.Status, state.HeldUntil)
+	case !c.tables.proved[s.Address.String()]:
+		c.violate("evidence", "%s registered in %s, and %v has never answered", s.Name, p.arn, s.Address)
 	case !c.tables.hasServed(key, g.Health.HoldDown):
 		c.violate("P5", "%s registered in %s without %v of success since it was down", s.Name, p.arn, g.Health.HoldDown)
 	}

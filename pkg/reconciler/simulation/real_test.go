@@ -97,7 +97,7 @@ func (w *realWorld) mirror(group string) {
 	*w.tables.of(group) = remembered
 	for server, s := range remembered.States {
 		if s.Status == health.Down {
-			w.tables.downAt[serverKey{group, server}] = s.Since
+			w.tables.downAt[machineKey{serverKey{group, server}, remembered.Addresses[server]}] = s.Since
 		}
 	}
 }

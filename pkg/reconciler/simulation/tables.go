@@ -31,8 +31,9 @@ type tables struct {
 	rows   map[string]map[string]store.ProbeRow // by group, server
 	health map[string]*store.GroupHealth        // by group
 	worst  map[serverKey]int                    // most failures in a row
-	downAt map[serverKey]time.Time              // since when, as the reconciler stored it last
-	served map[serverKey][]streak               // every unbroken success
+	downAt map[machineKey]time.Time             // since when, as the reconciler stored it last
+	proved map[string]bool                      // answered at this address
+	served map[machineKey][]streak              // every unbroken success
 	writes int                                  // to table health
 }
 
@@ -63,7 +64,7 @@ func (w *world) setDrain(group, server string, d *store.Drain) {
 func newTables() *tables {
 	return &tables{
 		rows: map[string]map[string]store.ProbeRow{}, health: map[string]*store.GroupHealth{},
-		worst: map[serverKey]int{}, downAt: map[serverKey]time.Time{}, served: map[serverKey][]streak{},
+		worst: map[serverKey]int{}, downAt: map[machineKey]time.Time{}, served: map[machineKey][]streak{}, proved: map[string]bool{},
 	}
 }
 
@@ -75,6 +76,9 @@ func (t *tables) record(group, server string, address netip.AddrPort, round time
 	row := t.rows[group][server]
 	if !round.After(row.Round) {
 		return row, false
+	}
+	if row.Address != "" && row.Address != address.String() {
+		row = store.ProbeRow{LastSuccess: row.LastSuccess, LastFailure: row.LastFailure} // another machine
 	}
 	row.Group, row.Server, row.Address, row.Round, row.Outcome = group, server, address.String(), round, o
 	switch e {
@@ -100,17 +104,32 @@ type streak struct{ from, to time.Time }
 
 // witness remembers of a row that was written what P5 and P6 rest on.
 func (t *tables) witness(k serverKey, row store.ProbeRow) {
-	t.worst[k] = max(t.worst[k], row.ConsecutiveFailures)
-	if row.ConsecutiveSuccesses == 1 && row.SuccessSince.Equal(row.Round) {
-		t.served[k] = append(t.served[k], streak{row.Round, row.Round})
-	} else if n := len(t.served[k]); row.ConsecutiveSuccesses > 0 {
-		t.served[k][n-1].to = row.Round
+	if row.ConsecutiveSuccesses > 0 {
+		t.proved[address(row)] = true
 	}
+	t.worst[k] = max(t.worst[k], row.ConsecutiveFailures)
+	m := machineKey{k, address(row)}
+	if row.ConsecutiveSuccesses == 1 && row.SuccessSince.Equal(row.Round) {
+		t.served[m] = append(t.served[m], streak{row.Round, row.Round})
+	} else if n := len(t.served[m]); n > 0 && row.ConsecutiveSuccesses > 0 {
+		t.served[m][n-1].to = row.Round
+	}
+}
+
+// machineKey is a server at an address: at another one it is another machine.
+type machineKey struct {
+	serverKey
+	address string
+}
+
+func address(row store.ProbeRow) string {
+	at, _ := netip.ParseAddrPort(row.Address) // the prober writes no other
+	return at.Addr().String()
 }
 
 // hasServed reports whether a server has answered for a hold-down since it was
 // last stored as down.
-func (t *tables) hasServed(k serverKey, d time.Duration) bool {
+func (t *tables) hasServed(k machineKey, d time.Duration) bool {
 	down, ever := t.downAt[k]
 	return !ever || slices.ContainsFunc(t.served[k], func(s streak) bool { return s.from.After(down) && s.to.Sub(s.from) >= d })
 }
@@ -119,7 +138,7 @@ func (t *tables) hasServed(k serverKey, d time.Duration) bool {
 func (t *tables) of(group string) *store.GroupHealth {
 	g := t.health[group]
 	if g == nil {
-		g = &store.GroupHealth{States: map[string]health.State{}, Drains: map[string]store.Drain{}}
+		g = &store.GroupHealth{States: map[string]health.State{}, Addresses: map[string]string{}, Drains: map[string]store.Drain{}}
 		t.health[group] = g
 	}
 	return g
@@ -188,10 +207,10 @@ func (a *access) Group(_ context.Context, group string) (store.GroupHealth, erro
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.of(group)
-	return store.GroupHealth{States: maps.Clone(g.States), Drains: maps.Clone(g.Drains), Group: g.Group}, nil
+	return store.GroupHealth{States: maps.Clone(g.States), Addresses: maps.Clone(g.Addresses), Drains: maps.Clone(g.Drains), Group: g.Group}, nil
 }
 
-func (a *access) SaveState(_ context.Context, group, server string, s health.State, _ store.Transition) error {
+func (a *access) SaveState(_ context.Context, group, server string, s health.State, tr store.Transition) error {
 	l := a.lucks[group]
 	// The transition is written first; without it the state is not written.
 	if err := l.call(StateThrottled); err != nil {
@@ -207,9 +226,9 @@ func (a *access) SaveState(_ context.Context, group, server string, s health.Sta
 		a.mu.Unlock()
 		return fmt.Errorf("saving state of %s/%s: %w", group, server, store.ErrNotNewer)
 	}
-	a.of(group).States[server] = s
+	a.of(group).States[server], a.of(group).Addresses[server] = s, tr.Address
 	if s.Status == health.Down {
-		a.downAt[serverKey{group, server}] = s.Since
+		a.downAt[machineKey{serverKey{group, server}, tr.Address}] = s.Since
 	}
 	a.mu.Unlock()
 	a.wrote()
