@@ -231,7 +231,7 @@ type transactor struct{ *realWorld }
 
 func (t transactor) Probe(ctx context.Context, r probe.Request) probe.Result {
 	t.mu.Lock()
-	i := &invocation{world: t.world, blind: t.weather[ProberBlind] > 0.2}
+	i := &invocation{world: t.world, blind: t.strikes(ProberBlind)}
 	m := member{Server: fleet.Server{Address: r.Server.Addr(), Probe: fleet.Probe{AttemptTimeout: r.AttemptTimeout, Attempts: r.Attempts}}}
 	outcome, took := i.transact(m)
 	t.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,25 @@ func TestHistories(t *testing.T) {
 	if len(failures) > 0 {
 		if v, ok := failures[0].(*simulation.Violation); ok {
 			t.Errorf("replay the first with: SEED=%d TRACE=1 go test -count=1 -run TestHistories ./pkg/reconciler/simulation", v.Seed)
+		}
+	}
+}
+
+// A seed is a history: without this a failing one could not be looked into.
+func TestSeedsRepeat(t *testing.T) {
+	for seed := range uint64(30) {
+		var traces [2][]string
+		for i := range traces {
+			_, err := simulation.Run(seed, func(format string, args ...any) {
+				traces[i] = append(traces[i], fmt.Sprintf(format, args...))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(traces[i]) // groups of one batch are worked on at the same time
+		}
+		if !slices.Equal(traces[0], traces[1]) {
+			t.Errorf("seed %d is not the same history twice", seed)
 		}
 	}
 }

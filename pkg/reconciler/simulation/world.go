@@ -26,7 +26,7 @@ import (
 // Violation is a property that did not hold.
 type Violation struct {
 	Seed     uint64
-	Property string        // "P1" to "P8"
+	Property string        // "P1" to "P8", or a rule in a word
 	At       time.Duration // since the history began
 	Detail   string
 }
