@@ -33,7 +33,7 @@ type shard struct {
 	attempts int                 // at the batch in front
 	most     int                 // records in the next batch, if bisected; else 0
 	behind   *shard              // the parent after a split; it is read to its end first
-	applied  []reconciler.Record // all that were delivered to a version of the fleet that knows their server
+	applied  []reconciler.Record // all that were delivered to a version of the fleet that has their server at their address
 }
 
 // add appends the record of a row that was written.
@@ -104,7 +104,7 @@ func (s *shard) deliver() {
 	s.done = append(s.done, s.pending[:accepted]...)
 	for _, r := range s.pending[:accepted] {
 		g, _ := s.cloud.fleet.Group(r.Row.Group)
-		if _, known := g.Server(r.Row.Server); known {
+		if server, known := g.Server(r.Row.Server); known && server.Address.String() == address(r.Row) {
 			s.applied = append(s.applied, r)
 		}
 	}

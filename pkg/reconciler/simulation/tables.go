@@ -226,6 +226,11 @@ func (a *access) SaveState(_ context.Context, group, server string, s health.Sta
 		a.mu.Unlock()
 		return fmt.Errorf("saving state of %s/%s: %w", group, server, store.ErrNotNewer)
 	}
+	if before := a.of(group).Addresses[server]; before != "" && before != tr.Address {
+		// Two versions of the fleet that give a server two addresses forget its
+		// hold-down by turns. That lasts as long as the roll-out.
+		maps.DeleteFunc(a.downAt, func(m machineKey, _ time.Time) bool { return m.serverKey == serverKey{group, server} })
+	}
 	a.of(group).States[server], a.of(group).Addresses[server] = s, tr.Address
 	if s.Status == health.Down {
 		a.downAt[machineKey{serverKey{group, server}, tr.Address}] = s.Since
