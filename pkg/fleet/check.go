@@ -23,9 +23,11 @@ var (
 )
 
 // The words of the keys that take one of a few.
-func methods() []Method { return []Method{PAP, CHAP, MSCHAPv2, StatusServer, Accounting} }
-func modes() []Mode     { return []Mode{Enforce, Observe} }
-func admins() []Admin   { return []Admin{AdminAuto, AdminOut} }
+func methods() []Method {
+	return []Method{PAP, CHAP, MSCHAPv2, StatusServer, Accounting, EAPMD5, PEAP, TTLS}
+}
+func modes() []Mode   { return []Mode{Enforce, Observe} }
+func admins() []Admin { return []Admin{AdminAuto, AdminOut} }
 func messageAuthenticators() []MessageAuthenticator {
 	return []MessageAuthenticator{MessageAuthenticatorAuto, MessageAuthenticatorRequired, MessageAuthenticatorOff}
 }

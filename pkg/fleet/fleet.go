@@ -60,6 +60,17 @@ type Probe struct {
 	Criteria             health.Criteria
 	MessageAuthenticator MessageAuthenticator
 	NASIdentifier        string
+	Attributes           []Attribute // to add to every packet, sorted by name
+	CABundle             string      // PEM of the CAs that may vouch for a server's certificate; empty checks no chain
+	RequireValidCert     bool        // a certificate that CABundle does not vouch for is a failure
+}
+
+// Attribute is a RADIUS attribute in wire format.
+type Attribute struct {
+	Name   string // in the dictionary
+	Vendor uint32 // SMI private enterprise number; 0 for a standard attribute
+	Type   uint8
+	Value  []byte // at most 253 octets, 247 with a vendor
 }
 
 // Budget is the longest that one probe can take.
@@ -109,7 +120,13 @@ const (
 	MSCHAPv2     Method = "mschapv2"      // RFC 2759 in RFC 2548 attributes
 	StatusServer Method = "status-server" // RFC 5997
 	Accounting   Method = "accounting"    // RFC 2866
+	EAPMD5       Method = "eap-md5"       // RFC 3748 section 5.4 in RFC 3579
+	PEAP         Method = "peap-mschapv2" // PEAPv0 with EAP-MSCHAPv2
+	TTLS         Method = "eap-ttls-pap"  // RFC 5281
 )
+
+// UsesTLS tells whether the server shows a certificate.
+func (m Method) UsesTLS() bool { return m == PEAP || m == TTLS }
 
 // MessageAuthenticator says what is asked of the Message-Authenticator
 // attribute (RFC 3579 section 3.2) in answers. Requests always carry one.

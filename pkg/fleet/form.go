@@ -196,7 +196,7 @@ func builtinDefaults() defaultsForm {
 			HealthyOn:      &[]health.Outcome{health.Accept},
 			FailureOn: &[]health.Outcome{
 				health.Reject, health.Challenge, health.Timeout,
-				health.Refused, health.BadAuthenticator, health.Malformed,
+				health.Refused, health.BadAuthenticator, health.Malformed, health.BadCertificate,
 			},
 			MessageAuthenticator: new(MessageAuthenticatorAuto),
 			NASIdentifier:        new("radwitness"),

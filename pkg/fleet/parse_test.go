@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 		{"nothing", withDefaults(`{probe: {interval: ""}}`), `1: defaults.probe.interval: "" is not a duration: write it like 500ms, 10s or 15m`},
 
 		// probe.
-		{"method", edit("name: a", "name: a, method: eap"), `8: groups[0].servers[0].method: "eap" is not one of pap, chap, mschapv2, status-server, accounting`},
+		{"method", edit("name: a", "name: a, method: eap"), `8: groups[0].servers[0].method: "eap" is not one of pap, chap, mschapv2, status-server, accounting, eap-md5, peap-mschapv2, eap-ttls-pap`},
 		{"port 0", edit("name: a", "name: a, port: 0"), "8: groups[0].servers[0].port: must be 1 to 65535, not 0"},
 		{"port 65536", edit("name: a", "name: a, port: 65536"), "8: groups[0].servers[0].port: must be 1 to 65535, not 65536"},
 		{"interval below", withDefaults("{probe: {interval: 999ms}}"), "1: defaults.probe.interval: must be 1s to 1m, not 999ms"},
@@ -142,7 +142,7 @@ func TestParseRefuses(t *testing.T) {
 		{"bad value clashes with nothing", withDefaults("{probe: {interval: 1ms}}"), "1: defaults.probe.interval: must be 1s to 1m, not 1ms"},
 		{"no healthy_on", withDefaults("{probe: {healthy_on: []}}"), "1: defaults.probe.healthy_on: needs at least one outcome, or no server ever comes up"},
 		{"unknown outcome", withDefaults("{probe: {failure_on: [timeout, rejected]}}"),
-			`1: defaults.probe.failure_on[1]: "rejected" is not one of accept, reject, challenge, timeout, refused, bad_authenticator, malformed`},
+			`1: defaults.probe.failure_on[1]: "rejected" is not one of accept, reject, challenge, timeout, refused, bad_authenticator, malformed, bad_certificate`},
 		{"alive", withDefaults("{probe: {healthy_on: [alive]}}"), "1: defaults.probe.healthy_on[0]: alive is always a success and cannot be listed"},
 		{"prober_error", withDefaults("{probe: {failure_on: [prober_error]}}"),
 			"1: defaults.probe.failure_on[0]: prober_error is a fault of the prober, says nothing about the server, and cannot be listed"},
@@ -264,7 +264,7 @@ func TestParseDefaults(t *testing.T) {
 		AttemptTimeout: time.Second, Attempts: 3,
 		Criteria: health.Criteria{
 			HealthyOn: []health.Outcome{"accept"},
-			FailureOn: []health.Outcome{"reject", "challenge", "timeout", "refused", "bad_authenticator", "malformed"},
+			FailureOn: []health.Outcome{"reject", "challenge", "timeout", "refused", "bad_authenticator", "malformed", "bad_certificate"},
 		},
 		MessageAuthenticator: MessageAuthenticatorAuto, NASIdentifier: "radwitness",
 	}
@@ -467,7 +467,7 @@ func TestParseRefusesVariables(t *testing.T) {
 		{"RADWITNESS_PROBE_INTERVAL=2s", "RADWITNESS_PROBE_INTERVAL: interval (2s) is shorter than the probe can take: 3 attempts of 1s are 3s"},
 		{"RADWITNESS_PROBE_PORT=radius", `RADWITNESS_PROBE_PORT: must be a whole number, not "radius"`},
 		{"RADWITNESS_PROBE_PORT=0", "RADWITNESS_PROBE_PORT: must be 1 to 65535, not 0"},
-		{"RADWITNESS_PROBE_METHOD=eap", `RADWITNESS_PROBE_METHOD: "eap" is not one of pap, chap, mschapv2, status-server, accounting`},
+		{"RADWITNESS_PROBE_METHOD=eap", `RADWITNESS_PROBE_METHOD: "eap" is not one of pap, chap, mschapv2, status-server, accounting, eap-md5, peap-mschapv2, eap-ttls-pap`},
 		{"RADWITNESS_HEALTH_HOLD_DOWN=20m", "RADWITNESS_HEALTH_HOLD_DOWN: hold_down_max (15m) is less than hold_down (20m)"},
 		{"RADWITNESS_FAIL_OPEN_BELOW=3", `RADWITNESS_FAIL_OPEN_BELOW: fail_open below 3 is more than the servers of group "g" that are not admin out (2)`},
 		{"RADWITNESS_FAIL_OPEN_BELOW=0", "RADWITNESS_FAIL_OPEN_BELOW: must be at least 1; to fail closed, write fail_open: off"},

@@ -193,8 +193,11 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.
 		Round:    round,
 		Outcome:  r.Outcome,
 		Evidence: m.server.Probe.Criteria.Evidence(r.Outcome),
-		Reason:   r.Reason, Latency: r.Latency, Transmissions: r.Transmissions,
+		Reason:   r.Reason, Latency: r.Latency, Transactions: r.Transactions, Transmissions: r.Transmissions,
 		ReplyMessage: r.ReplyMessage, MessageAuthenticator: r.MessageAuthenticator,
+		Certificate: store.Certificate{
+			Subject: r.Certificate.Subject, Issuer: r.Certificate.Issuer, NotAfter: r.Certificate.NotAfter, Chain: r.Certificate.Chain,
+		},
 	})
 	if err != nil {
 		return store.ProbeRow{}, err

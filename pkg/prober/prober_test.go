@@ -56,15 +56,15 @@ func (n *network) Probe(ctx context.Context, r probe.Request) probe.Result {
 }
 
 func healthy() probe.Result {
-	return probe.Result{Outcome: health.Accept, Latency: time.Millisecond, Duration: time.Millisecond, Transmissions: 1}
+	return probe.Result{Outcome: health.Accept, Latency: time.Millisecond, Duration: time.Millisecond, Transactions: 1, Transmissions: 1}
 }
 
 func reject() probe.Result {
-	return probe.Result{Outcome: health.Reject, Latency: time.Millisecond, Duration: time.Millisecond, Transmissions: 1, Reason: "bad password"}
+	return probe.Result{Outcome: health.Reject, Latency: time.Millisecond, Duration: time.Millisecond, Transactions: 1, Transmissions: 1, Reason: "bad password"}
 }
 
 func silence() probe.Result {
-	return probe.Result{Outcome: health.Timeout, Duration: 3 * time.Second, Transmissions: 3, Reason: "no answer"}
+	return probe.Result{Outcome: health.Timeout, Duration: 3 * time.Second, Transactions: 1, Transmissions: 3, Reason: "no answer"}
 }
 
 // secrets hands out fixed credentials, or an error.
@@ -551,7 +551,7 @@ func TestHandle(t *testing.T) {
 		{name: "wrong type", event: `{"write":"yes"}`, err: "reading request:"},
 		{name: "unknown group", event: `{"group":"lan"}`, err: `group "lan" is not in the fleet`},
 		{name: "unknown server", event: `{"group":"vpn","server":"ise-9"}`, err: `server "ise-9" is not in vpn`},
-		{name: "unknown method", event: `{"method":"telepathy"}`, err: `method "telepathy" cannot be probed; known are pap`},
+		{name: "unknown method", event: `{"method":"telepathy"}`, err: `method "telepathy" cannot be probed; known are accounting, chap, `},
 		{name: "no object", event: `"hello"`, err: "a JSON object is needed"},
 		{name: "no JSON", event: `{`, err: "reading event:"},
 	} {

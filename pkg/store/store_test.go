@@ -43,7 +43,7 @@ func newTables(t *testing.T) (*store.Probes, *store.Health, *dynamodb.Client) {
 func result(round time.Time, o health.Outcome, e health.Evidence) store.ProbeResult {
 	r := store.ProbeResult{
 		Group: "vpn", Server: "ise-1", Address: "10.0.1.10:1812", Method: "pap",
-		Round: round, Outcome: o, Evidence: e, Transmissions: 1,
+		Round: round, Outcome: o, Evidence: e, Transactions: 1, Transmissions: 1,
 	}
 	if o != health.Timeout && o != health.ProberError {
 		r.Latency = 2500 * time.Microsecond
@@ -109,7 +109,7 @@ func TestEveryOutcomeHasItsCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, counter := range []string{"accepts", "rejects", "challenges", "alives", "timeouts", "refused", "bad_authenticators", "malformed", "prober_errors"} {
+	for _, counter := range []string{"accepts", "rejects", "challenges", "alives", "timeouts", "refused", "bad_authenticators", "malformed", "bad_certificates", "prober_errors"} {
 		if n, ok := out.Item[counter].(*types.AttributeValueMemberN); !ok || n.Value != "1" {
 			t.Errorf("%s = %v, want 1", counter, out.Item[counter])
 		}
