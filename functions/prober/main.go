@@ -63,8 +63,10 @@ func function(ctx context.Context) (*prober.Prober, error) {
 func supported(f *fleet.Fleet) error {
 	for _, g := range f.Groups {
 		for _, s := range g.Servers {
-			if !slices.Contains(probe.Supported(), s.Probe.Method) {
-				return fmt.Errorf("server %s of group %s: method %q is not supported yet", s.Name, g.Name, s.Probe.Method)
+			for _, c := range s.Checks {
+				if !slices.Contains(probe.Supported(), c.Method) {
+					return fmt.Errorf("server %s of group %s: method %q is not supported", s.Name, g.Name, c.Method)
+				}
 			}
 		}
 	}

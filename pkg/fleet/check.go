@@ -80,6 +80,31 @@ func (r *report) checkOutcomes(list place, outcomes *[]health.Outcome) {
 	}
 }
 
+// checkChecks checks a list of checks, each by itself.
+func (r *report) checkChecks(list *[]checkForm, at place) {
+	if list == nil {
+		return
+	}
+	r.checkFilled(at, len(*list), "check")
+	seen := map[Method]bool{}
+	for i := range *list {
+		key := fmt.Sprintf("%s[%d]", at.key, i)
+		f := &(*list)[i]
+		if r.bad[r.at(key)] {
+			continue
+		}
+		r.checkProbe(&f.probeForm, r.under(key))
+		switch {
+		case f.Method == nil:
+			r.fail(r.at(join(key, "method")), "is missing")
+		case seen[*f.Method]:
+			r.fail(r.at(key), "%s is checked twice", *f.Method)
+		default:
+			seen[*f.Method] = true
+		}
+	}
+}
+
 // checkHealth checks each value of one form by itself.
 func (r *report) checkHealth(f *healthForm, at func(key string) place) {
 	r.checkInt(at("failure_threshold"), f.FailureThreshold, maxFailureThreshold)

@@ -124,7 +124,7 @@ func (r *report) decodeMapping(n *ast.MappingNode, key string, into reflect.Valu
 	switch {
 	case into.Kind() == reflect.Map:
 		into.Set(reflect.MakeMap(into.Type()))
-	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[floor]():
+	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[floor]() && into.Type() != reflect.TypeFor[attributeText]():
 		for name, f := range fields(into) {
 			known[name] = f.value
 			names = append(names, name)
@@ -241,6 +241,8 @@ func expected(into reflect.Value) string {
 		return "a duration like 10s"
 	case floor:
 		return "a number of servers or a percentage"
+	case attributeForm, attributeText:
+		return "text, a number, an address, or a list of them"
 	}
 	switch into.Kind() {
 	case reflect.String:

@@ -18,6 +18,7 @@ type Fleet struct {
 	Version     string                // first 12 hex digits of the SHA-256 of the file and the overrides in force
 	Credentials map[string]Credential // by name
 	Groups      []Group               // in the order of the file
+	Files       []string              // other files that it reads, relative to the file itself; sorted
 	Deploy      *Deploy               // nil without the section, which only the CDK app needs
 }
 
@@ -39,18 +40,13 @@ type Server struct {
 	Name       string
 	Address    netip.Addr
 	Admin      Admin
-	Credential string // key of Fleet.Credentials
-	Probe      Probe
+	Credential string  // key of Fleet.Credentials
+	Checks     []Probe // at least one; all must pass
 }
 
-// StaleAfter is the age past which the server's newest conclusive result says
-// nothing any more: three intervals, at least a minute.
-func (s Server) StaleAfter() time.Duration {
-	return max(3*s.Probe.Interval, time.Minute)
-}
-
-// Probe is how a server is probed.
+// Probe is how a server is probed: one of its checks.
 type Probe struct {
+	Row                  string // of table probes: the server's name, or NAME/METHOD of a server with several checks
 	Method               Method
 	Port                 uint16
 	Interval             time.Duration // between the ticks of regular rounds
@@ -76,6 +72,12 @@ type Attribute struct {
 // Budget is the longest that one probe can take.
 func (p Probe) Budget() time.Duration {
 	return time.Duration(p.Attempts) * p.AttemptTimeout
+}
+
+// StaleAfter is the age past which the newest conclusive result says nothing
+// any more: three intervals, at least a minute.
+func (p Probe) StaleAfter() time.Duration {
+	return max(3*p.Interval, time.Minute)
 }
 
 // TargetGroup is an NLB target group that serves the group's servers.
@@ -157,4 +159,17 @@ func (g Group) Server(name string) (Server, bool) {
 		}
 	}
 	return Server{}, false
+}
+
+// Check returns the check whose row in table probes has the given name, and its
+// server.
+func (g Group) Check(row string) (Server, Probe, bool) {
+	for _, s := range g.Servers {
+		for _, p := range s.Checks {
+			if p.Row == row {
+				return s, p, true
+			}
+		}
+	}
+	return Server{}, Probe{}, false
 }

@@ -69,15 +69,15 @@ func TestParseRefuses(t *testing.T) {
 
 		// Keys.
 		{"unknown key", edit("name: g", "name: g\n    colour: red"),
-			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers"},
+			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, checks, servers"},
 		{"mistyped key", withDefaults("{health: {holddown: 3s}}"),
 			"1: defaults.health.holddown: unknown key (did you mean hold_down?); known here: failure_threshold, hold_down, hold_down_max"},
 		{"key of another place", edit("name: a", "name: a, hold_down: 3s"),
-			"8: groups[0].servers[0].hold_down: unknown key; known here: name, address, admin, credentials, method, port, interval, fast_interval, attempt_timeout, attempts, healthy_on, failure_on, message_authenticator, nas_identifier"},
+			"8: groups[0].servers[0].hold_down: unknown key; known here: name, address, admin, credentials, checks, method, port, interval, fast_interval, attempt_timeout, attempts, healthy_on, failure_on, message_authenticator, nas_identifier, attributes, ca_file, require_valid_cert"},
 		{"secret in the file", edit("{env: C}", "{env: C, shared_secret: hush}"),
 			"2: credentials.c.shared_secret: unknown key; known here: secrets_manager, ssm, env"},
 		{"odd key", edit("name: g", "name: g\n    \"a.b\\n[0]\": x"),
-			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers`},
+			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, checks, servers`},
 		{"number as a key", "1: 2\n" + minimal, "1: 1: unknown key; known here: defaults, credentials, groups, deploy"},
 		{"duplicate key", edit("name: g", "name: g\n    name: h"), "5: groups[0].name: is given twice, first on line 4"},
 		{"duplicate credentials", edit("groups:", "  c: {env: D}\ngroups:"), "3: credentials.c: is given twice, first on line 2"},
@@ -260,7 +260,7 @@ func TestParseDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := Probe{
-		Method: PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second,
+		Row: "a", Method: PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second,
 		AttemptTimeout: time.Second, Attempts: 3,
 		Criteria: health.Criteria{
 			HealthyOn: []health.Outcome{"accept"},
@@ -268,6 +268,8 @@ func TestParseDefaults(t *testing.T) {
 		},
 		MessageAuthenticator: MessageAuthenticatorAuto, NASIdentifier: "radwitness",
 	}
+	probeOfB := probe
+	probeOfB.Row = "b"
 	want := &Fleet{
 		Version:     f.Version,
 		Credentials: map[string]Credential{"c": {Env: "C"}},
@@ -276,8 +278,8 @@ func TestParseDefaults(t *testing.T) {
 			ReconcileInterval: 30 * time.Second, Below: 1,
 			Health: health.Policy{FailureThreshold: 3, HoldDown: 2 * time.Minute, HoldDownMax: 15 * time.Minute},
 			Servers: []Server{
-				{Name: "a", Address: netip.MustParseAddr("10.0.0.1"), Admin: AdminAuto, Credential: "c", Probe: probe},
-				{Name: "b", Address: netip.MustParseAddr("10.0.0.2"), Admin: AdminAuto, Credential: "c", Probe: probe},
+				{Name: "a", Address: netip.MustParseAddr("10.0.0.1"), Admin: AdminAuto, Credential: "c", Checks: []Probe{probe}},
+				{Name: "b", Address: netip.MustParseAddr("10.0.0.2"), Admin: AdminAuto, Credential: "c", Checks: []Probe{probeOfB}},
 			},
 		}},
 	}
@@ -302,8 +304,8 @@ func TestParseInherits(t *testing.T) {
 		interval time.Duration
 		healthy  string
 	}{
-		{g.Servers[0].Probe, 30 * time.Second, "[accept]"},
-		{g.Servers[1].Probe, time.Minute, "[accept challenge]"},
+		{g.Servers[0].Checks[0], 30 * time.Second, "[accept]"},
+		{g.Servers[1].Checks[0], time.Minute, "[accept challenge]"},
 	} {
 		if p := test.probe; p.Attempts != 2 || p.NASIdentifier != "g" || p.Interval != test.interval || fmt.Sprint(p.Criteria.HealthyOn) != test.healthy {
 			t.Errorf("got %+v, want interval %s and healthy_on %s", p, test.interval, test.healthy)
@@ -328,7 +330,7 @@ func TestParsePort(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mustParse(t, test.file, test.env...).Groups[0].Servers[0].Probe.Port; got != test.want {
+			if got := mustParse(t, test.file, test.env...).Groups[0].Servers[0].Checks[0].Port; got != test.want {
 				t.Errorf("port is %d, want %d", got, test.want)
 			}
 		})
@@ -430,12 +432,12 @@ func TestEnvironmentWins(t *testing.T) {
 	g := f.Groups[0]
 	for _, s := range g.Servers {
 		want := Probe{
-			Method: StatusServer, Port: 3799, Interval: 15 * time.Second, FastInterval: 500 * time.Millisecond,
-			AttemptTimeout: 2 * time.Second, Attempts: 5, Criteria: s.Probe.Criteria,
+			Row: s.Name, Method: StatusServer, Port: 3799, Interval: 15 * time.Second, FastInterval: 500 * time.Millisecond,
+			AttemptTimeout: 2 * time.Second, Attempts: 5, Criteria: s.Checks[0].Criteria,
 			MessageAuthenticator: MessageAuthenticatorRequired, NASIdentifier: "a=b",
 		}
-		if !reflect.DeepEqual(s.Probe, want) {
-			t.Errorf("probe of %s is %+v, want %+v", s.Name, s.Probe, want)
+		if !reflect.DeepEqual(s.Checks[0], want) {
+			t.Errorf("probe of %s is %+v, want %+v", s.Name, s.Checks[0], want)
 		}
 	}
 	if want := (health.Policy{FailureThreshold: 7, HoldDown: 3 * time.Second, HoldDownMax: 4 * time.Second}); g.Health != want {
@@ -451,9 +453,9 @@ func TestEnvironmentWins(t *testing.T) {
 
 func TestParseRefusesVariables(t *testing.T) {
 	const known = "known are RADWITNESS_FAIL_OPEN_BELOW, RADWITNESS_HEALTH_FAILURE_THRESHOLD, RADWITNESS_HEALTH_HOLD_DOWN, " +
-		"RADWITNESS_HEALTH_HOLD_DOWN_MAX, RADWITNESS_MODE, RADWITNESS_PROBE_ATTEMPTS, RADWITNESS_PROBE_ATTEMPT_TIMEOUT, " +
+		"RADWITNESS_HEALTH_HOLD_DOWN_MAX, RADWITNESS_MODE, RADWITNESS_PROBE_ATTEMPTS, RADWITNESS_PROBE_ATTEMPT_TIMEOUT, RADWITNESS_PROBE_CA_FILE, " +
 		"RADWITNESS_PROBE_FAST_INTERVAL, RADWITNESS_PROBE_INTERVAL, RADWITNESS_PROBE_MESSAGE_AUTHENTICATOR, RADWITNESS_PROBE_METHOD, " +
-		"RADWITNESS_PROBE_NAS_IDENTIFIER, RADWITNESS_PROBE_PORT, RADWITNESS_RECONCILE_INTERVAL"
+		"RADWITNESS_PROBE_NAS_IDENTIFIER, RADWITNESS_PROBE_PORT, RADWITNESS_PROBE_REQUIRE_VALID_CERT, RADWITNESS_RECONCILE_INTERVAL"
 	tests := []struct {
 		variable string
 		want     string
@@ -551,8 +553,8 @@ func TestLookups(t *testing.T) {
 	}
 	for name, want := range map[string]time.Duration{"a": time.Minute, "b": 3 * time.Minute} {
 		s, ok := g.Server(name)
-		if !ok || s.Name != name || s.StaleAfter() != want {
-			t.Errorf("server %s is %q, %v, stale after %s, want %s", name, s.Name, ok, s.StaleAfter(), want)
+		if !ok || s.Name != name || s.Checks[0].StaleAfter() != want {
+			t.Errorf("server %s is %q, %v, stale after %s, want %s", name, s.Name, ok, s.Checks[0].StaleAfter(), want)
 		}
 	}
 	if _, ok := g.Server("c"); ok {

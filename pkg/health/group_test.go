@@ -10,25 +10,33 @@ import (
 
 // member makes a member of the named standing whose evidence is at t0.
 func member(server string, standing health.Standing) health.Member {
-	m := health.Member{Server: server, StaleAfter: time.Minute, Observation: succeeding(t0, t0)}
+	m := health.Member{Server: server}
+	if standing == health.StandingDrained {
+		standing, m.Drained = health.StandingSolid, "patching"
+	}
+	m.Checks = []health.Check{check(server, standing)}
+	return m
+}
+
+// check makes a check of the named standing whose evidence is at t0.
+func check(row string, standing health.Standing) health.Check {
+	c := health.Check{Row: row, StaleAfter: time.Minute, Observation: succeeding(t0, t0)}
 	switch standing {
 	case health.StandingSolid:
-		m.State.Status = health.Up
+		c.State.Status = health.Up
 	case health.StandingInDoubt:
-		m.State.Status, m.Observation = health.Up, failing(1, t0)
+		c.State.Status, c.Observation = health.Up, failing(1, t0)
 	case health.StandingHoldDown:
-		m.State.Status = health.HoldDown
+		c.State.Status = health.HoldDown
 	case health.StandingDown:
-		m.State.Status, m.Observation = health.Down, failing(3, t0)
+		c.State.Status, c.Observation = health.Down, failing(3, t0)
 	case health.StandingUnknown:
-		m.Observation = failing(1, t0)
+		c.Observation = failing(1, t0)
 	case health.StandingStale:
-		m.State.Status = health.Down
-		m.Observation = health.Observation{Round: t0, Outcome: health.ProberError}
-	case health.StandingDrained:
-		m.State.Status, m.Drained = health.Up, "patching"
+		c.State.Status = health.Down
+		c.Observation = health.Observation{Round: t0, Outcome: health.ProberError}
 	}
-	return m
+	return c
 }
 
 func members(standings string) []health.Member {
@@ -117,7 +125,9 @@ func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
 		{time.Minute + time.Millisecond, health.StandingStale},
 	} {
 		// The group's newest round may be a probe that proved nothing.
-		other := health.Member{Server: "other", StaleAfter: time.Minute, Observation: health.Observation{Round: at(c.newest), Outcome: health.ProberError}}
+		other := health.Member{Server: "other", Checks: []health.Check{{
+			StaleAfter: time.Minute, Observation: health.Observation{Round: at(c.newest), Outcome: health.ProberError},
+		}}}
 		v, _ := health.Decide(1, []health.Member{old, other}).Verdict("old")
 		if v.Standing != c.want {
 			t.Errorf("newest round %v after: %s, want %s", c.newest, v.Standing, c.want)
@@ -125,5 +135,29 @@ func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
 	}
 	if v, _ := health.Decide(1, []health.Member{old}).Verdict("old"); v.Standing != health.StandingSolid {
 		t.Errorf("the prober stopped: %s, want it to stay %s", v.Standing, health.StandingSolid)
+	}
+}
+
+// A server with several checks stands where the worst of them does.
+func TestWorstCheckCounts(t *testing.T) {
+	order := []health.Standing{
+		health.StandingSolid, health.StandingInDoubt, health.StandingUnknown,
+		health.StandingStale, health.StandingHoldDown, health.StandingDown,
+	}
+	for i, better := range order {
+		for j := i; j < len(order); j++ {
+			worse := order[j]
+			a, b := check("s/pap", better), check("s/accounting", worse)
+			for _, checks := range [][]health.Check{{a, b}, {b, a}} {
+				d := health.Decide(0, []health.Member{{Server: "s", Checks: checks}})
+				v, alone := d.Verdicts[0], health.Decide(0, []health.Member{{Server: "s", Checks: []health.Check{b}}}).Verdicts[0]
+				if v.Standing != worse || v.Membership != alone.Membership {
+					t.Errorf("%s and %s: %s, %s", better, worse, v.Standing, v.Membership)
+				}
+				if want := alone.Reason + " (s/accounting)"; better != worse && v.Reason != want {
+					t.Errorf("%s and %s: reason %q, want %q", better, worse, v.Reason, want)
+				}
+			}
+		}
 	}
 }

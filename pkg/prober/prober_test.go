@@ -74,6 +74,14 @@ func (s secrets) Get(context.Context, fleet.Credential) (probe.Credentials, erro
 	return probe.Credentials{SharedSecret: probe.Secret("s3cr3t")}, s.err
 }
 
+func (s secrets) Renew(ctx context.Context, source fleet.Credential) (probe.Credentials, error) {
+	return s.Get(ctx, source)
+}
+
+func (s secrets) Previous(context.Context, fleet.Credential) (probe.Credentials, bool) {
+	return probe.Credentials{}, false
+}
+
 // table is table probes in memory.
 type table struct {
 	mu      sync.Mutex
@@ -141,13 +149,13 @@ func testFleet(servers int, change func(*fleet.Probe)) *fleet.Fleet {
 	for i := range servers {
 		s := fleet.Server{
 			Name: fmt.Sprintf("ise-%d", i+1), Address: netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(1 + i%250)}),
-			Probe: fleet.Probe{
-				Method: fleet.PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second, AttemptTimeout: time.Second, Attempts: 3,
+			Checks: []fleet.Probe{{
+				Row: fmt.Sprintf("ise-%d", i+1), Method: fleet.PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second, AttemptTimeout: time.Second, Attempts: 3,
 				Criteria: health.Criteria{HealthyOn: []health.Outcome{health.Accept}, FailureOn: []health.Outcome{health.Reject, health.Timeout}},
-			},
+			}},
 		}
 		if change != nil {
-			change(&s.Probe)
+			change(&s.Checks[0])
 		}
 		g.Servers = append(g.Servers, s)
 	}
@@ -403,7 +411,7 @@ func TestOverrunSkipsAndSaysSo(t *testing.T) {
 		firstTick := sleepPast(4 * time.Second)
 		w := newWorld(testFleet(1, nil), always(healthy))
 		w.table.delay = 4 * time.Second
-		w.Fleet.Groups[0].Servers[0].Probe.Interval = 3 * time.Second
+		w.Fleet.Groups[0].Servers[0].Checks[0].Interval = 3 * time.Second
 		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
 			t.Fatal(err)
 		}

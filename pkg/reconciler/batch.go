@@ -118,8 +118,8 @@ func (r *Reconciler) advance(ctx context.Context, v view, records []record) (new
 		if row.Round.After(newest) {
 			newest = row.Round
 		}
-		if _, ok := v.group.Server(row.Server); !ok {
-			r.Log.Info("record skipped: the server is not in the fleet", "group", row.Group, "server", row.Server)
+		if _, _, ok := v.group.Check(row.Server); !ok {
+			r.Log.Info("record skipped: the server has no such check in the fleet", "group", row.Group, "server", row.Server)
 			continue
 		}
 		if known, ok := v.rows[row.Server]; !ok || row.Round.After(known.Round) {

@@ -111,7 +111,7 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (view, error) {
 func (v view) newest() time.Time {
 	var newest time.Time
 	for _, row := range v.rows {
-		if _, ok := v.group.Server(row.Server); ok && row.Round.After(newest) {
+		if _, _, ok := v.group.Check(row.Server); ok && row.Round.After(newest) {
 			newest = row.Round
 		}
 	}
@@ -123,12 +123,14 @@ func (v view) decide() health.Decision {
 	newest := v.newest()
 	members := make([]health.Member, len(v.group.Servers))
 	for i, s := range v.group.Servers {
-		members[i] = health.Member{
-			Server:      s.Name,
-			State:       v.remember.States[s.Name],
-			Observation: v.rows[s.Name].Observation(),
-			StaleAfter:  s.StaleAfter(),
-			Drained:     v.drained(s, newest),
+		members[i] = health.Member{Server: s.Name, Drained: v.drained(s, newest)}
+		for _, c := range s.Checks {
+			members[i].Checks = append(members[i].Checks, health.Check{
+				Row:         c.Row,
+				State:       v.remember.States[c.Row],
+				Observation: v.rows[c.Row].Observation(),
+				StaleAfter:  c.StaleAfter(),
+			})
 		}
 	}
 	return health.Decide(v.group.Below, members)

@@ -374,7 +374,7 @@ func TestPlanOnRequest(t *testing.T) {
 			t.Errorf("answer %s, want %s in it", b, deregister)
 		}
 		report := answer.(reconciler.PlanReport)
-		if s := report.Groups[0].Servers[1]; s.Status != health.Down || s.Membership != health.Out || s.Since == nil || s.Outcome != health.Reject {
+		if s := report.Groups[0].Servers[1]; s.Membership != health.Out || len(s.Checks) != 1 || s.Checks[0].Status != health.Down || s.Checks[0].Since == nil || s.Checks[0].Outcome != health.Reject {
 			t.Errorf("server %+v", s)
 		}
 		if w.changes() != calls || w.writes != writes {

@@ -116,7 +116,7 @@ func newWorld(below int, servers ...string) *world {
 	for i, name := range servers {
 		g.Servers = append(g.Servers, fleet.Server{
 			Name: name, Address: netip.AddrFrom4([4]byte{10, 0, 1, byte(10 + i)}),
-			Admin: fleet.AdminAuto, Probe: fleet.Probe{Interval: 10 * time.Second},
+			Admin: fleet.AdminAuto, Checks: []fleet.Probe{{Row: name, Interval: 10 * time.Second}},
 		})
 	}
 	f := &fleet.Fleet{Version: "v1", Groups: []fleet.Group{g}}
