@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"text/tabwriter"
+	"time"
 
 	"radwitness/pkg/bootstrap"
 	"radwitness/pkg/fleet"
@@ -111,16 +112,24 @@ func printJSON(w io.Writer, report prober.Report) error {
 
 func printTable(w io.Writer, report prober.Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "GROUP\tSERVER\tADDRESS\tMETHOD\tOUTCOME\tLATENCY\tSENT\tREPLY")
+	_, _ = fmt.Fprintln(table, "GROUP\tSERVER\tADDRESS\tMETHOD\tOUTCOME\tLATENCY\tSENT\tCERTIFICATE\tREPLY")
 	for _, s := range report.Results {
 		latency := "-"
 		if s.LatencyMS > 0 {
 			latency = fmt.Sprintf("%.1f ms", s.LatencyMS)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			s.Group, s.Server, s.Address, s.Method, s.Outcome, latency, s.Transmissions, reply(s))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+			s.Group, s.Server, s.Address, s.Method, s.Outcome, latency, s.Transmissions, certificate(s.Certificate), reply(s))
 	}
 	return table.Flush() // reports what failed above, too
+}
+
+// certificate says how long the server's certificate is good for.
+func certificate(c *prober.CertificateReport) string {
+	if c == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s, %.0f days, chain %s", c.ExpiresAt.Format(time.DateOnly), c.DaysLeft, c.Chain)
 }
 
 // reply is the server's own words, or else what was wrong.

@@ -29,6 +29,7 @@ const startTimeout = 20 * time.Second
 type Config struct {
 	Secret      string            // shared secret of clients on 127.0.0.1; no NUL, CR, LF, double quote, backslash or dollar
 	Users       map[string]string // passwords by user name; no NUL
+	Port        uint16            // for authentication, the next one is for accounting; 0 takes free ones
 	RejectDelay int               // seconds to hold back an Access-Reject, 0 for not at all
 	ValidFor    time.Duration     // until the certificate of the TLS methods expires; 0 means 90 days
 	TLS         string            // newest version to speak, "1.2" or "1.3"; empty means 1.2
@@ -55,16 +56,9 @@ type Server struct {
 // test fails where the environment has CI=true, and is skipped elsewhere.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
-	path := executable(t, os.Getenv("CI") == "true", "freeradius", "/usr/sbin/freeradius", "radiusd", "/usr/sbin/radiusd")
-	s := &Server{path: path, dir: filepath.Join(t.TempDir(), "raddb"), cfg: cfg, addr: freePort(t), accounting: freePort(t)}
-	var err error
-	if s.identity, err = newIdentity(cfg.ValidFor); err != nil {
-		t.Fatalf("making certificates: %v", err)
-	}
-	if err := s.write(); err != nil {
-		t.Fatalf("writing FreeRADIUS's configuration: %v", err)
-	}
-	if err := s.run(); err != nil {
+	path := executable(t, os.Getenv("CI") == "true", Programs()...)
+	s, err := Listen(path, filepath.Join(t.TempDir(), "raddb"), cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -74,6 +68,32 @@ func Start(t testing.TB, cfg Config) *Server {
 		}
 	})
 	return s
+}
+
+// Programs lists where FreeRADIUS may be.
+func Programs() []string {
+	return []string{"freeradius", "/usr/sbin/freeradius", "radiusd", "/usr/sbin/radiusd"}
+}
+
+// Listen runs the given program until Stop, from a configuration that it writes
+// into a new directory.
+func Listen(path, dir string, cfg Config) (*Server, error) {
+	s := &Server{path: path, dir: dir, cfg: cfg}
+	var err error
+	if s.addr, s.accounting, err = ports(cfg.Port); err != nil {
+		return nil, fmt.Errorf("looking for a free port: %w", err)
+	}
+	if s.identity, err = newIdentity(cfg.ValidFor); err != nil {
+		return nil, fmt.Errorf("making certificates: %w", err)
+	}
+	if err := s.write(); err != nil {
+		return nil, fmt.Errorf("writing FreeRADIUS's configuration: %w", err)
+	}
+	if err := s.run(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
 }
 
 // run starts the process and returns when it is ready.
@@ -166,17 +186,24 @@ func executable(t testing.TB, must bool, names ...string) string {
 	return ""
 }
 
-// freePort returns a UDP port of 127.0.0.1 that was free just now. FreeRADIUS
-// cannot choose one itself: to it port 0 means 1812.
-func freePort(t testing.TB) netip.AddrPort {
-	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatalf("looking for a free port: %v", err)
+// ports returns two UDP ports of 127.0.0.1: the given one and the next, or two
+// that were free just now. FreeRADIUS cannot choose one itself: to it port 0
+// means 1812.
+func ports(first uint16) (authentication, accounting netip.AddrPort, err error) {
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if first != 0 {
+		return netip.AddrPortFrom(loopback, first), netip.AddrPortFrom(loopback, first+1), nil
 	}
-	defer func() { _ = conn.Close() }()
-	port := conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	var free [2]netip.AddrPort
+	for i := range free {
+		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback, 0)))
+		if err != nil {
+			return netip.AddrPort{}, netip.AddrPort{}, err
+		}
+		defer func() { _ = conn.Close() }()
+		free[i] = conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	}
+	return netip.AddrPortFrom(loopback, free[0].Port()), netip.AddrPortFrom(loopback, free[1].Port()), nil
 }
 
 // write makes a whole configuration directory, or makes it anew.
