@@ -56,7 +56,7 @@ type Server struct {
 // test fails where the environment has CI=true, and is skipped elsewhere.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
-	path := executable(t, os.Getenv("CI") == "true", Programs()...)
+	path := Program(t, Programs()...)
 	s, err := Listen(path, filepath.Join(t.TempDir(), "raddb"), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +169,13 @@ func (s *Server) restart(t testing.TB, change func()) {
 	}
 }
 
+// Program finds the first of the named programs. Without any, the test fails
+// where the environment has CI=true, and is skipped elsewhere.
+func Program(t testing.TB, names ...string) string {
+	t.Helper()
+	return executable(t, os.Getenv("CI") == "true", names...)
+}
+
 // executable finds the first of the names. Without any, the test fails if it
 // must not be skipped.
 func executable(t testing.TB, must bool, names ...string) string {
@@ -178,7 +185,7 @@ func executable(t testing.TB, must bool, names ...string) string {
 			return path
 		}
 	}
-	reason := fmt.Sprintf("FreeRADIUS is not installed: none of %s", strings.Join(names, ", "))
+	reason := "not installed: " + strings.Join(names, ", ")
 	if must {
 		t.Fatal(reason)
 	}
@@ -260,6 +267,7 @@ var plain = []byte("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const radiusd = `
 logdir = "%[1]s"
 run_dir = "%[1]s"
+max_requests = 16384
 security {
 	reject_delay = %[6]d
 	status_server = yes
