@@ -107,6 +107,9 @@ func (s *table) Record(ctx context.Context, r store.ProbeResult) (store.ProbeRow
 		return row, fmt.Errorf("recording: %w", store.ErrNotNewer)
 	}
 	row.Group, row.Server, row.Round, row.Outcome = r.Group, r.Server, r.Round, r.Outcome
+	if r.CredentialStage != "" {
+		row.CredentialStage = r.CredentialStage
+	}
 	switch r.Evidence {
 	case health.Success:
 		row.ConsecutiveSuccesses, row.ConsecutiveFailures = row.ConsecutiveSuccesses+1, 0
