@@ -108,8 +108,12 @@ func Decide(below int, members []Member) Decision {
 	}
 	d := Decision{Below: below, Verdicts: make([]Verdict, 0, len(members))}
 	cause := map[string]string{} // the check that each server's standing comes from, where it has several
+	held := 0
 	for _, m := range members {
 		standing, row := m.standing(newest)
+		if standing == StandingHoldDown && m.answers(newest) {
+			held++
+		}
 		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: m.Drained})
 		if len(m.Checks) > 1 && standing != StandingSolid {
 			cause[m.Server] = " (" + row + ")"
@@ -119,7 +123,6 @@ func Decide(below int, members []Member) Decision {
 
 	solid := d.Count(StandingSolid)
 	up := solid + d.Count(StandingInDoubt)
-	held := d.Count(StandingHoldDown)
 	switch {
 	case solid >= below:
 		d.Case = CaseServing
@@ -133,7 +136,7 @@ func Decide(below int, members []Member) Decision {
 	for i := range d.Verdicts {
 		v := &d.Verdicts[i]
 		var reason string
-		v.Membership, reason = place(d.Case, v.Standing)
+		v.Membership, reason = place(d.Case, v.Standing, solid+held >= below)
 		if v.Reason == "" {
 			v.Reason = reason + cause[v.Server]
 		}
@@ -165,6 +168,15 @@ func (m Member) standing(newest time.Time) (Standing, string) {
 	return worst, row
 }
 
+// answers tells whether all checks of a member pass right now, be it in
+// hold-down. Only then is a member in hold-down one to lean on.
+func (m Member) answers(newest time.Time) bool {
+	return !slices.ContainsFunc(m.Checks, func(c Check) bool {
+		s := c.standing(newest)
+		return s != StandingHoldDown && s != StandingSolid
+	})
+}
+
 // standing classifies a check against the newest round of its group.
 func (c Check) standing(newest time.Time) Standing {
 	evidence, at := c.Observation.Evidence()
@@ -185,8 +197,10 @@ func (c Check) standing(newest time.Time) Standing {
 	return StandingUnknown
 }
 
-// place is the table of the group decision.
-func place(c Case, s Standing) (Membership, string) {
+// place is the table of the group decision. firm says that enough servers are
+// solidly up or in hold-down: those that are up but failing are nothing to lean
+// on when a server that is down leaves.
+func place(c Case, s Standing, firm bool) (Membership, string) {
 	switch s {
 	case StandingDrained:
 		return Out, "drained"
@@ -198,7 +212,7 @@ func place(c Case, s Standing) (Membership, string) {
 		return Keep, "no conclusive result lately"
 	}
 	switch {
-	case c == CaseDoubt:
+	case c == CaseDoubt, c == CaseRecovering && s == StandingDown && !firm:
 		return Keep, "kept: servers that are up are failing right now, the cause may be a common one"
 	case c == CaseOutage:
 		return In, "fail-open: too few servers answer"

@@ -65,7 +65,8 @@ func TestDecide(t *testing.T) {
 		{"SSS", 1, health.CaseServing, "iii", false},
 		{"SfHDusx", 1, health.CaseServing, "iiookko", false},
 		{"SfHDusx", 2, health.CaseDoubt, "iikkkko", false},
-		{"SfHDusx", 3, health.CaseRecovering, "iiiokko", true},
+		{"SfHDusx", 3, health.CaseRecovering, "iiikkko", true}, // one of the three is failing
+		{"SSHDusx", 3, health.CaseRecovering, "iiiokko", true},
 		{"SfHDusx", 4, health.CaseOutage, "iiiikko", true},
 		{"fff", 1, health.CaseDoubt, "iii", false},
 		{"ffD", 1, health.CaseDoubt, "iik", false},
@@ -158,6 +159,24 @@ func TestWorstCheckCounts(t *testing.T) {
 					t.Errorf("%s and %s: reason %q, want %q", better, worse, v.Reason, want)
 				}
 			}
+		}
+	}
+}
+
+// A server in hold-down whose other check does not pass is none to lean on: a
+// server that is down stays in until there are enough of the others.
+func TestHoldDownWithAFailingCheckIsNoSupport(t *testing.T) {
+	for other, want := range map[health.Standing]health.Membership{
+		health.StandingSolid:    health.Out,
+		health.StandingHoldDown: health.Out,
+		health.StandingInDoubt:  health.In,
+		health.StandingUnknown:  health.In,
+		health.StandingStale:    health.In,
+	} {
+		held := health.Member{Server: "held", Checks: []health.Check{check("held/pap", health.StandingHoldDown), check("held/accounting", other)}}
+		v, _ := health.Decide(1, []health.Member{held, member("down", health.StandingDown)}).Verdict("down")
+		if v.Membership != want {
+			t.Errorf("hold-down and %s: the other is %s, want %s", other, v.Membership, want)
 		}
 	}
 }

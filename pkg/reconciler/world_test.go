@@ -225,8 +225,26 @@ type fataler interface {
 	Fatal(...any)
 }
 
-// round probes all servers now and delivers the records in one batch. The
-// outcomes are one letter a server: a(ccept), r(eject), e(rror of the prober),
+// addCheck gives a server a second check, with a row of its own.
+func (w *world) addCheck(server int) {
+	s := &w.group.Servers[server]
+	s.Checks[0].Row = s.Name + "/pap"
+	s.Checks = append(s.Checks, fleet.Probe{Row: s.Name + "/accounting", Interval: s.Checks[0].Interval})
+}
+
+// checks lists the rows of all servers, in the fleet's order.
+func (w *world) checks() []string {
+	var list []string
+	for _, s := range w.group.Servers {
+		for _, c := range s.Checks {
+			list = append(list, c.Row)
+		}
+	}
+	return list
+}
+
+// round makes all checks now and delivers the records in one batch. The
+// outcomes are one letter a check, which is one a server unless it has more: a(ccept), r(eject), e(rror of the prober),
 // - not probed.
 func (w *world) round(t fataler, outcomes string) []string {
 	t.Helper()
@@ -234,7 +252,7 @@ func (w *world) round(t fataler, outcomes string) []string {
 	records := []json.RawMessage{}
 	for i, letter := range outcomes {
 		if o, ok := letters[letter]; ok {
-			records = append(records, w.probe(w.group.Servers[i].Name, o))
+			records = append(records, w.probe(w.checks()[i], o))
 		}
 	}
 	return w.deliver(t, records...)
