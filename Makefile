@@ -1,8 +1,11 @@
 # Every target is described where it stands; `make` alone prints the list.
 ARCH ?= arm64
+# The fleet file to deploy.
+FLEET ?= testdata/fleet.yaml
 # Flags of `go test`, such as RACE=-race.
 RACE ?=
 GO_BUILD = CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags="-s -w"
+CDK = node_modules/.bin/cdk
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help
@@ -35,6 +38,41 @@ lint: ## gofmt, golangci-lint (go vet, staticcheck and more), and go.mod in orde
 .PHONY: bench
 bench: ## benchmarks of probing and packet encoding
 	go test -run '^$$' -bench . -benchmem ./pkg/...
+
+.PHONY: synth
+synth: $(CDK) ## the CloudFormation template, in cdk.out/; FLEET=FILE for your own fleet, also below
+	$(CDK) synth --quiet --context fleet=$(FLEET)
+
+.PHONY: diff
+diff: $(CDK) ## what a deployment would change in the account
+	$(CDK) diff --context fleet=$(FLEET)
+
+.PHONY: deploy
+deploy: $(CDK) ## put the system into the account, or bring it up to date
+	$(CDK) deploy --context fleet=$(FLEET)
+
+.PHONY: destroy
+destroy: $(CDK) ## take it out again; targets and, by default, tables stay
+	$(CDK) destroy --context fleet=$(FLEET)
+
+.PHONY: cfn-lint
+cfn-lint: synth .venv/installed ## cfn-lint on the template
+	# W3005: the CDK names a dependency that is implied already.
+	.venv/bin/cfn-lint --ignore-checks W3005 -- cdk.out/*.template.json
+
+.PHONY: e2e
+e2e: $(CDK) .venv/installed ## deploy into an emulator of AWS, against real FreeRADIUS servers; four minutes
+	go vet -tags e2e ./infra/e2e
+	go test -tags e2e -count=1 -timeout 15m -v ./infra/e2e
+
+$(CDK): package-lock.json
+	npm ci --no-fund
+	@touch $@
+
+.venv/installed: infra/requirements.txt
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/requirements.txt
+	@touch $@
 
 .PHONY: clean
 clean: ## remove what was built

@@ -60,7 +60,7 @@ func checkHidden(t *testing.T, how, shown string, secrets ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		decimal := strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(s)), " ", ""), "[]")
+		decimal := strings.Trim(strings.ReplaceAll(fmt.Sprintf("%d", []byte(s)), " ", ""), "[]")
 		for _, form := range []string{s, hex.EncodeToString([]byte(s)), strings.Trim(string(encoded), `"`), decimal} {
 			if strings.Contains(plain, strings.ToLower(form)) {
 				t.Errorf("%s shows %s", how, shown)
