@@ -45,7 +45,7 @@ const (
 // testFleet is a fleet with an enforced group and an observed one.
 func testFleet() *fleet.Fleet {
 	server := func(name, address, credential string, port uint16) fleet.Server {
-		return fleet.Server{Name: name, Address: netip.MustParseAddr(address), Credential: credential, Probe: fleet.Probe{Port: port}}
+		return fleet.Server{Name: name, Address: netip.MustParseAddr(address), Credential: credential, Checks: []fleet.Probe{{Row: name, Port: port}}}
 	}
 	return &fleet.Fleet{
 		Credentials: map[string]fleet.Credential{

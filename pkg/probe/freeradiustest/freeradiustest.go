@@ -29,6 +29,7 @@ const startTimeout = 20 * time.Second
 type Config struct {
 	Secret      string            // shared secret of clients on 127.0.0.1; no NUL, CR, LF, double quote, backslash or dollar
 	Users       map[string]string // passwords by user name; no NUL
+	Anybody     string            // password of every other user, for names that its files cannot hold; none if empty
 	Port        uint16            // for authentication, the next one is for accounting; 0 takes free ones
 	RejectDelay int               // seconds to hold back an Access-Reject, 0 for not at all
 	ValidFor    time.Duration     // until the certificate of the TLS methods expires; 0 means 90 days
@@ -229,6 +230,9 @@ func (s *Server) write() error {
 	var users strings.Builder
 	for name, password := range s.cfg.Users {
 		fmt.Fprintf(&users, "%s Cleartext-Password := %s\n\tReply-Message = \"Hello, %%{User-Name}\"\n", quote(name), quote(password))
+	}
+	if s.cfg.Anybody != "" {
+		fmt.Fprintf(&users, "DEFAULT Cleartext-Password := %s\n", quote(s.cfg.Anybody))
 	}
 	for name, content := range map[string]string{
 		"radiusd.conf": fmt.Sprintf(radiusd, s.dir, s.cfg.Secret, s.addr.Addr(), s.addr.Port(), s.accounting.Port(), s.cfg.RejectDelay, version),
