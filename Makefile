@@ -4,6 +4,8 @@ ARCH ?= arm64
 FLEET ?= testdata/fleet.yaml
 # Flags of `go test`, such as RACE=-race.
 RACE ?=
+# How long make fuzz takes for each parser.
+FUZZTIME ?= 60s
 GO_BUILD = CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 CDK = node_modules/.bin/cdk
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -23,6 +25,12 @@ demo: ## the same, with a scripted outage; ends by itself in under a minute
 .PHONY: test
 test: ## all tests; RACE=-race for the race detector
 	go test $(RACE) ./...
+
+.PHONY: fuzz
+fuzz: ## every parser of what comes from the network, a minute each; FUZZTIME=10s to change
+	@for target in $$(go test -list '^Fuzz' ./pkg/probe | grep '^Fuzz'); do \
+		echo "$$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./pkg/probe || exit 1; \
+	done
 
 .PHONY: build
 build: ## the functions for Lambda, in dist/; ARCH=amd64 to change
