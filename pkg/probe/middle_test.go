@@ -22,10 +22,9 @@ type meddling struct {
 // middle stands between a client and a server, and remembers what passed.
 type middle struct {
 	addr netip.AddrPort
-	server,
-	client netip.AddrPort
 
 	mu     sync.Mutex
+	client netip.AddrPort
 	passed []datagram
 }
 
@@ -50,7 +49,7 @@ func between(t testing.TB, server netip.AddrPort, what meddling) *middle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &middle{addr: own.LocalAddr().(*net.UDPAddr).AddrPort(), server: server}
+	m := &middle{addr: own.LocalAddr().(*net.UDPAddr).AddrPort()}
 	from := own
 	if what.elsewhere {
 		from = other

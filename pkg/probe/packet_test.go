@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -141,6 +142,30 @@ func TestNASAddress(t *testing.T) { // F16
 				t.Errorf("type %d value %s, want type %d value %s", last.Type, got, tt.kind, tt.value)
 			}
 		})
+	}
+}
+
+func TestConfiguredAttributes(t *testing.T) {
+	r := testRequest()
+	r.Attributes = []fleet.Attribute{
+		{Name: "Cisco-AVPair", Vendor: 9, Type: 1, Value: []byte("a=b")},
+		{Name: "NAS-IP-Address", Type: 4, Value: []byte{192, 0, 2, 7}},
+		{Name: "Service-Type", Type: 6, Value: []byte{0, 0, 0, 2}},
+	}
+	p, err := radius.Parse(mustTransact(t, r).wire, r.Credentials.SharedSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(p.Get(rfc2865.VendorSpecific_Type)); got != "00000009"+"0105613d62" {
+		t.Errorf("Vendor-Specific %s", got)
+	}
+	// The configured address stands for the socket's own.
+	want := []radius.Type{
+		rfc2869.MessageAuthenticator_Type, rfc2865.UserName_Type, rfc2865.UserPassword_Type, rfc2865.NASIdentifier_Type,
+		rfc2865.VendorSpecific_Type, rfc2865.NASIPAddress_Type, rfc2865.ServiceType_Type,
+	}
+	if got := types(p); !slices.Equal(got, want) || !rfc2865.NASIPAddress_Get(p).Equal(net.IPv4(192, 0, 2, 7)) {
+		t.Errorf("attributes %v, want %v", got, want)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package probe makes one RADIUS transaction and says what came of it. It
-// knows RADIUS and nothing of AWS.
+// Package probe asks a RADIUS server once, by one of several methods, and says
+// what came of it. It knows RADIUS and nothing of AWS.
 //
 // It differs from a RADIUS client in what it is asked: not "may this user log
 // in" but "does this server answer, and if it does not, why". So it keeps the

@@ -413,13 +413,15 @@ func TestResultHasNoSecrets(t *testing.T) {
 	var prober probe.Prober
 	for _, fault := range radiustest.Faults() {
 		set(t, server, fault)
-		r := to(server.Addr())
-		r.AttemptTimeout, r.Attempts = 20*time.Millisecond, 1
-		res := prober.Probe(t.Context(), r)
-		shown := res.Reason + res.ReplyMessage
-		for _, hidden := range []string{secret, password, hex.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(password))} {
-			if strings.Contains(shown, hidden) {
-				t.Errorf("%v: a secret is in %q", fault, shown)
+		for _, m := range probe.Supported() {
+			r := to(server.Addr())
+			r.Method, r.AttemptTimeout, r.Attempts = m, 10*time.Millisecond, 1
+			res := prober.Probe(t.Context(), r)
+			shown := res.Reason + res.ReplyMessage
+			for _, hidden := range []string{secret, password, hex.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(password))} {
+				if strings.Contains(shown, hidden) {
+					t.Errorf("%v, %s: a secret is in %q", fault, m, shown)
+				}
 			}
 		}
 	}

@@ -116,6 +116,23 @@ func TestEveryOutcomeHasItsCounter(t *testing.T) {
 	}
 }
 
+// A certificate and a stage stay until a newer one is known.
+func TestCertificateAndStageAreKept(t *testing.T) {
+	p, _, _ := newTables(t)
+	r := result(at(0), health.Accept, health.Success)
+	r.CredentialStage = "AWSPREVIOUS"
+	r.Certificate = store.Certificate{Subject: "CN=radius", Issuer: "CN=CA", NotAfter: at(3600), Chain: "valid"}
+	r.Transactions, r.Transmissions = 12, 13
+	record(t, p, r)
+	row := record(t, p, result(at(10), health.Timeout, health.Failure))
+	if row.CredentialStage != "AWSPREVIOUS" || row.CertSubject != "CN=radius" || row.CertIssuer != "CN=CA" || !row.CertExpiresAt.Equal(at(3600)) || row.CertChain != "valid" {
+		t.Errorf("row %+v", row)
+	}
+	if row.Requests != 13 || row.Retransmits != 1 {
+		t.Errorf("%d requests, %d retransmits", row.Requests, row.Retransmits)
+	}
+}
+
 func TestRecordRefusesARoundThatIsNotNewer(t *testing.T) {
 	p, _, _ := newTables(t)
 	first := record(t, p, result(at(10), health.Accept, health.Success))
