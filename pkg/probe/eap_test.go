@@ -373,17 +373,18 @@ func FuzzTLSFragment(f *testing.F) {
 	})
 }
 
-// FuzzInner checks what comes through the tunnel: no message makes the peer
+// FuzzInner checks what comes through the tunnel: no two messages make the peer
 // panic, and none but the right proof makes a server proven.
 func FuzzInner(f *testing.F) {
-	f.Add([]byte{byte(eapIdentity)}, byte(1))
-	f.Add(append([]byte{byte(eapMSCHAPv2), opChallenge, 5, 0, 21, 16}, "challenge16bytes"...), byte(1))
-	f.Add([]byte("\x1a\x03\x05\x00\x2eS=407A5589115FD0D6209F510FE9C04566932CDA56"), byte(1))
-	f.Add([]byte("\x1a\x04\x05\x00\x09E=691"), byte(1))
-	f.Add(eapPacket{code: eapRequest, identifier: 9, kind: eapExtensions, data: []byte{0x80, 3, 0, 2, 0, 1}}.encode(), byte(1))
-	f.Fuzz(func(t *testing.T, message []byte, outer byte) {
+	challenge := append([]byte{byte(eapMSCHAPv2), opChallenge, 5, 0, 21, 16}, "challenge16bytes"...)
+	success := eapPacket{code: eapRequest, identifier: 9, kind: eapExtensions, data: []byte{0x80, 3, 0, 2, 0, 1}}.encode()
+	f.Add([]byte{byte(eapIdentity)}, challenge, byte(1))
+	f.Add(challenge, []byte("\x1a\x03\x05\x00\x2eS=407A5589115FD0D6209F510FE9C04566932CDA56"), byte(1))
+	f.Add(challenge, []byte("\x1a\x04\x05\x00\x09E=691"), byte(1))
+	f.Add(success, success, byte(1))
+	f.Fuzz(func(t *testing.T, first, second []byte, outer byte) {
 		m := innerMethod{credentials: Credentials{Username: "bob", Password: Secret("hello")}}
-		for range 2 {
+		for _, message := range [][]byte{first, second} {
 			got, err := m.answer(message, outer)
 			if err != nil && outcomeOf(err) != health.Malformed && outcomeOf(err) != health.BadAuthenticator {
 				t.Errorf("%v counts as %s", err, outcomeOf(err))
@@ -393,7 +394,53 @@ func FuzzInner(f *testing.F) {
 			}
 		}
 		if m.proven {
-			t.Errorf("% x proves the server", message)
+			t.Errorf("% x, % x proves the server", first, second)
+		}
+	})
+}
+
+// FuzzConversation plays a server that knows the shared secret and nothing else.
+// Whatever it says, no method that asks for proof ends with an accept.
+func FuzzConversation(f *testing.F) {
+	say := func(messages ...eapPacket) []byte {
+		var script []byte
+		for _, m := range messages {
+			b := m.encode()
+			script = append(append(script, byte(radius.CodeAccessChallenge), byte(len(b))), b...)
+		}
+		return append(script, byte(radius.CodeAccessAccept), 0)
+	}
+	start := eapPacket{code: eapRequest, identifier: 1, kind: eapPEAP, data: []byte{flagStart}}
+	alert := eapPacket{code: eapRequest, identifier: 2, kind: eapPEAP, data: []byte{0, 21, 3, 3, 0, 2, 2, 40}}
+	more := eapPacket{code: eapRequest, identifier: 2, kind: eapPEAP, data: []byte{flagLength | flagMore, 0, 0, 0, 9, 22, 3, 3}}
+	for method, kind := range []eapType{eapPEAP, eapTTLS} {
+		method := byte(method)
+		start.kind, alert.kind, more.kind = kind, kind, kind
+		f.Add(say(), method)
+		f.Add(say(start), method)
+		f.Add(say(start, alert), method)
+		f.Add(say(start, more, more), method)
+	}
+	f.Fuzz(func(t *testing.T, script []byte, method byte) {
+		c := scripted(t, testRequest(), func(*radius.Packet) (radius.Code, radius.Attributes) {
+			if len(script) < 2 {
+				return radius.CodeAccessReject, nil
+			}
+			code, length := radius.Code(script[0]), min(int(script[1]), len(script)-2)
+			p := &radius.Packet{}
+			p.Add(rfc2869.EAPMessage_Type, script[2:2+length])
+			script = script[2+length:]
+			if code != radius.CodeAccessAccept && code != radius.CodeAccessChallenge {
+				code = radius.CodeAccessReject
+			}
+			return code, p.Attributes
+		})
+		got, err := []func(*conversation) (health.Outcome, error){peapMSCHAPv2, ttlsPAP}[int(method)%2](c)
+		switch {
+		case err == nil && got != health.Reject:
+			t.Errorf("%s without a proof", got)
+		case err != nil && outcomeOf(err) != health.Malformed && outcomeOf(err) != health.BadAuthenticator:
+			t.Errorf("%v counts as %s", err, outcomeOf(err))
 		}
 	})
 }

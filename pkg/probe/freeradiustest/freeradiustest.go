@@ -149,19 +149,8 @@ func (s *Server) Stop() {
 // SetUsers restarts the server with other users, on its old ports.
 func (s *Server) SetUsers(t testing.TB, users map[string]string) {
 	t.Helper()
-	s.restart(t, func() { s.cfg.Users = users })
-}
-
-// SetSecret restarts the server with another shared secret, on its old ports.
-func (s *Server) SetSecret(t testing.TB, secret string) {
-	t.Helper()
-	s.restart(t, func() { s.cfg.Secret = secret })
-}
-
-func (s *Server) restart(t testing.TB, change func()) {
-	t.Helper()
 	s.Stop()
-	change()
+	s.cfg.Users = users
 	if err := s.write(); err != nil {
 		t.Fatalf("writing FreeRADIUS's configuration: %v", err)
 	}
