@@ -112,14 +112,10 @@ func (s *Store) Get(ctx context.Context, source fleet.Credential) (probe.Credent
 // Renew is a Get for a caller whom the cached value has failed: it fetches again
 // if the last fetch is RenewAfter ago, however long the value would be good for.
 func (s *Store) Renew(ctx context.Context, source fleet.Credential) (probe.Credentials, error) {
-	v := version{source, Current}
-	s.mu.Lock()
-	if e, ok := s.entries[v]; ok && s.now().Sub(e.fetched) >= orDefault(s.RenewAfter, DefaultRenewAfter) {
-		e.until = time.Time{}
-		s.entries[v] = e
-	}
-	s.mu.Unlock()
-	return s.Get(ctx, source)
+	e := s.await(ctx, version{source, Current}, func(e entry) bool {
+		return s.now().Before(e.fetched.Add(orDefault(s.RenewAfter, DefaultRenewAfter)))
+	})
+	return e.value, e.err
 }
 
 // Previous returns the credentials that a secret held before it was last
@@ -139,13 +135,19 @@ func (s *Store) Previous(ctx context.Context, source fleet.Credential) (probe.Cr
 
 // get returns the newest result for a version, fetched if it is time.
 func (s *Store) get(ctx context.Context, v version) entry {
-	e, fresh := s.cached(v)
-	if fresh {
+	return s.await(ctx, v, func(e entry) bool { return s.now().Before(e.until) })
+}
+
+// await returns the cached result for a version if it is fresh enough, and
+// fetches it otherwise.
+func (s *Store) await(ctx context.Context, v version, fresh func(entry) bool) entry {
+	e := s.cached(v)
+	if fresh(e) {
 		return e
 	}
 	fetched := s.flights.DoChan(v.String(), func() (any, error) {
 		// Another flight may have landed since the look at the cache.
-		if e, fresh := s.cached(v); fresh {
+		if e := s.cached(v); fresh(e) {
 			return e, nil
 		}
 		return s.refresh(context.WithoutCancel(ctx), v), nil
@@ -164,13 +166,11 @@ func (s *Store) get(ctx context.Context, v version) entry {
 // usable says whether the entry holds a value. None is without a shared secret.
 func (e entry) usable() bool { return len(e.value.SharedSecret) > 0 }
 
-// cached returns the newest result for a version, and whether it is too early to
-// fetch again.
-func (s *Store) cached(v version) (e entry, fresh bool) {
+// cached returns the newest result for a version.
+func (s *Store) cached(v version) entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e = s.entries[v]
-	return e, s.now().Before(e.until)
+	return s.entries[v]
 }
 
 // refresh fetches a version and caches what is to be served from now on.
@@ -195,6 +195,9 @@ func (s *Store) refresh(ctx context.Context, v version) entry {
 			e = entry{value: old.value, created: old.created, fetched: now}
 		}
 		e.until = now.Add(orDefault(s.RetryAfter, DefaultRetryAfter))
+		if old.usable() && old.until.After(e.until) {
+			e.until = old.until // a failed Renew does not shorten what Get serves
+		}
 	}
 	if s.entries == nil {
 		s.entries = map[version]entry{}

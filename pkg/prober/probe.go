@@ -12,6 +12,10 @@ import (
 	"radwitness/pkg/probe"
 )
 
+// lookupTimeout is how long a failure waits for other versions of a secret
+// before it counts. The fetch itself goes on, for the next probe.
+const lookupTimeout = time.Second
+
 // finding is the result of a probe, and the stage of the credentials that it
 // was made with.
 type finding struct {
@@ -88,6 +92,8 @@ func (p *Prober) firstKey(ctx context.Context, m member, last credentials.Stage)
 // failure after a success may be the first sign of a rotation, so then the
 // current version is fetched again.
 func (p *Prober) otherKeys(ctx context.Context, m member, first bool) []key {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
 	get := p.Credentials.Get
 	if first {
 		get = p.Credentials.Renew

@@ -38,6 +38,7 @@ type estate struct {
 	secrets map[credentials.Stage]account
 	changed time.Time
 	fetches int
+	hangs   bool // Secrets Manager does not answer
 }
 
 func (e *estate) Probe(ctx context.Context, r probe.Request) probe.Result {
@@ -60,7 +61,14 @@ func (e *estate) Probe(ctx context.Context, r probe.Request) probe.Result {
 	}
 }
 
-func (e *estate) GetSecretValue(_ context.Context, in *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+func (e *estate) GetSecretValue(ctx context.Context, in *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+	e.mu.Lock()
+	hangs := e.hangs
+	e.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fetches++
@@ -209,6 +217,30 @@ func TestNoRotationCostsNothing(t *testing.T) {
 		}
 		if e.fetches > 2 {
 			t.Errorf("%d fetches in a minute", e.fetches)
+		}
+	})
+}
+
+// A Secrets Manager that does not answer delays a verdict by little: three
+// failures, of three seconds each and at most a second for the secret.
+func TestVerdictWithoutSecretsManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, w := newEstate(1, account{"secret", "password"})
+		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+			t.Fatal(err)
+		}
+		e.mu.Lock()
+		e.hangs = true
+		e.mu.Unlock()
+		e.set(addressOf(w.Fleet, 0), account{})
+		before := len(w.table.results)
+		start := time.Now()
+		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+			t.Fatal(err)
+		}
+		third := w.table.results[before+2]
+		if took := third.Round.Sub(start); third.Outcome != health.Timeout || took > 20*time.Second {
+			t.Errorf("the third failure, %s, began after %v", third.Outcome, took)
 		}
 	})
 }

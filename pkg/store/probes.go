@@ -20,8 +20,8 @@ import (
 // probesRetention is how long a row of table probes outlives its last probe.
 const probesRetention = 7 * 24 * time.Hour
 
-// Probes is table probes: one row per group and server, with the newest result
-// and counters that only grow.
+// Probes is table probes: one row per group and server, or check of a server
+// that has several, with the newest result and counters that only grow.
 type Probes struct {
 	DynamoDB DynamoDB
 	Table    string
@@ -29,7 +29,7 @@ type Probes struct {
 
 // ProbeResult is the result of one probe, to be recorded.
 type ProbeResult struct {
-	Group, Server        string
+	Group, Server        string // Server is the check's row: the server's name, or NAME/METHOD
 	Address              string // address:port
 	Method               string
 	Round                time.Time
