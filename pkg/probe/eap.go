@@ -82,7 +82,7 @@ func (p eapPacket) encode() []byte {
 // peer is the client's end of an EAP conversation inside RADIUS, RFC 3579.
 type peer struct {
 	*conversation
-	request eapPacket // the newest of the server's
+	latest  eapPacket // the newest of the server's
 	state   radius.Attribute
 	asked   int
 	over    bool           // the server has accepted or rejected
@@ -92,18 +92,18 @@ type peer struct {
 // offer begins the conversation and leads the server to a method; it returns
 // the peer with the server's first request of that method.
 func offer(c *conversation, kind eapType) (*peer, error) {
-	p := &peer{conversation: c, request: eapPacket{identifier: 1}}
+	p := &peer{conversation: c, latest: eapPacket{identifier: 1}}
 	if err := p.respond(eapIdentity, []byte(c.request.Credentials.Username)); err != nil || p.over {
 		return p, err
 	}
-	if p.request.kind != kind {
+	if p.latest.kind != kind {
 		// The server began with another method: ask for ours, RFC 3748 section 5.3.1.
 		if err := p.respond(eapNAK, []byte{byte(kind)}); err != nil || p.over {
 			return p, err
 		}
 	}
-	if p.request.kind != kind {
-		return p, fmt.Errorf("%w: the server wants type %d", errEAP, p.request.kind)
+	if p.latest.kind != kind {
+		return p, fmt.Errorf("%w: the server wants type %d", errEAP, p.latest.kind)
 	}
 	return p, nil
 }
@@ -112,7 +112,7 @@ func offer(c *conversation, kind eapType) (*peer, error) {
 // end of the conversation. Notifications are acknowledged on the way.
 func (p *peer) respond(kind eapType, data []byte) error {
 	for {
-		if err := p.turn(kind, data); err != nil || p.over || p.request.kind != eapNotification {
+		if err := p.turn(kind, data); err != nil || p.over || p.latest.kind != eapNotification {
 			return err
 		}
 		kind, data = eapNotification, nil
@@ -124,12 +124,12 @@ func (p *peer) turn(kind eapType, data []byte) error {
 	if p.asked++; p.asked > maxEAPMessages {
 		return fmt.Errorf("%w: no end after %d messages", errEAP, maxEAPMessages)
 	}
-	message := eapPacket{code: eapResponse, identifier: p.request.identifier, kind: kind, data: data}.encode()
+	message := eapPacket{code: eapResponse, identifier: p.latest.identifier, kind: kind, data: data}.encode()
 	a, err := p.ask(accessRequest(func(packet *radius.Packet) error {
-		if err := addUserName(packet, p.conversation.request.Credentials.Username); err != nil {
+		if err := addUserName(packet, p.request.Credentials.Username); err != nil {
 			return err
 		}
-		if !p.conversation.request.has(rfc2865.FramedMTU_Type) {
+		if !p.request.has(rfc2865.FramedMTU_Type) {
 			packet.Add(rfc2865.FramedMTU_Type, radius.NewInteger(framedMTU))
 		}
 		if len(p.state) > 0 {
@@ -156,7 +156,7 @@ func (p *peer) turn(kind eapType, data []byte) error {
 	if request.code != eapRequest {
 		return fmt.Errorf("%w: a challenge with code %d", errEAP, request.code)
 	}
-	p.request = request
+	p.latest = request
 	return nil
 }
 

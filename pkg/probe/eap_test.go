@@ -155,7 +155,7 @@ func TestTunnelFragments(t *testing.T) {
 	long := bytes.Repeat([]byte("0123456789abcdef"), 150) // 2,400 octets: three fragments
 	var received []byte
 	var flags []byte
-	p := &peer{request: eapPacket{identifier: 1, kind: eapTTLS, data: []byte{flagStart}}}
+	p := &peer{latest: eapPacket{identifier: 1, kind: eapTTLS, data: []byte{flagStart}}}
 	p.conversation = scripted(t, testRequest(), func(packet *radius.Packet) (radius.Code, radius.Attributes) {
 		e := eapOf(t, packet)
 		flags = append(flags, e.data[0])
@@ -195,7 +195,7 @@ func TestTunnelRefuses(t *testing.T) {
 		"more than announced":   append([]byte{flagLength, 0, 0, 0, 3}, "four"...),
 		"a length without data": {flagLength, 0, 0, 0, 1},
 	} {
-		tn := &tunnel{peer: &peer{request: eapPacket{kind: eapTTLS, data: data}}, kind: eapTTLS}
+		tn := &tunnel{peer: &peer{latest: eapPacket{kind: eapTTLS, data: data}}, kind: eapTTLS}
 		if err := tn.receive(); !errors.Is(err, errEAP) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -14,12 +14,12 @@ func eapMD5Challenge(c *conversation) (health.Outcome, error) {
 		return "", err
 	}
 	if !p.over {
-		data := p.request.data
+		data := p.latest.data
 		if len(data) < 1 || int(data[0]) > len(data)-1 || data[0] == 0 {
 			return "", fmt.Errorf("%w: MD5-Challenge does not parse", errEAP)
 		}
 		challenge := data[1 : 1+int(data[0])]
-		response := chapResponse(p.request.identifier, c.request.Credentials.Password, challenge)
+		response := chapResponse(p.latest.identifier, c.request.Credentials.Password, challenge)
 		if err := p.respond(eapMD5, append([]byte{byte(len(response))}, response...)); err != nil {
 			return "", err
 		}

@@ -45,10 +45,10 @@ type tunnel struct {
 // inside. Check over and err of the tunnel when the connection fails.
 func openTunnel(p *peer, kind eapType) (*tunnel, *tls.Conn, error) {
 	t := &tunnel{peer: p, kind: kind}
-	if len(p.request.data) < 1 || p.request.data[0]&flagStart == 0 {
+	if len(p.latest.data) < 1 || p.latest.data[0]&flagStart == 0 {
 		return t, nil, fmt.Errorf("%w: type %d does not begin with a start", errEAP, kind)
 	}
-	policy := p.conversation.request.Certificate
+	policy := p.request.Certificate
 	conn := tls.Client(t, &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		// EAP knows no host name, so the chain is checked by the policy below.
@@ -113,8 +113,8 @@ func (t *tunnel) flush() error {
 		if err := t.respond(t.kind, append(message, fragment...)); err != nil || t.over {
 			return err
 		}
-		if t.request.kind != t.kind {
-			return fmt.Errorf("%w: type %d within type %d", errEAP, t.request.kind, t.kind)
+		if t.latest.kind != t.kind {
+			return fmt.Errorf("%w: type %d within type %d", errEAP, t.latest.kind, t.kind)
 		}
 		if t.out.Len() == 0 {
 			return t.receive()
@@ -128,7 +128,7 @@ func (t *tunnel) flush() error {
 func (t *tunnel) receive() error {
 	received, announced := 0, -1
 	for {
-		f, err := parseFragment(t.request.data)
+		f, err := parseFragment(t.latest.data)
 		if err != nil {
 			return err
 		}
@@ -145,8 +145,8 @@ func (t *tunnel) receive() error {
 		if err := t.respond(t.kind, []byte{0}); err != nil || t.over {
 			return err
 		}
-		if t.request.kind != t.kind {
-			return fmt.Errorf("%w: type %d within type %d", errEAP, t.request.kind, t.kind)
+		if t.latest.kind != t.kind {
+			return fmt.Errorf("%w: type %d within type %d", errEAP, t.latest.kind, t.kind)
 		}
 	}
 	if announced >= 0 && announced != received {

@@ -43,7 +43,7 @@ func peapMSCHAPv2(c *conversation) (health.Outcome, error) {
 		if message == nil {
 			break
 		}
-		reply, err := inner.answer(message, t.request.identifier)
+		reply, err := inner.answer(message, t.latest.identifier)
 		if err != nil {
 			return "", err
 		}
