@@ -82,7 +82,7 @@ func (p eapPacket) encode() []byte {
 // peer is the client's end of an EAP conversation inside RADIUS, RFC 3579.
 type peer struct {
 	*conversation
-	latest  eapPacket // the newest of the server's
+	latest  eapPacket // the newest request of the server's
 	state   radius.Attribute
 	asked   int
 	over    bool           // the server has accepted or rejected
