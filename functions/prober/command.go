@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"radwitness/pkg/bootstrap"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/probe"
@@ -92,13 +94,10 @@ func (c command) probe(ctx context.Context, args []string) (report prober.Report
 	if err := supported(f); err != nil && request.Method == "" {
 		return report, false, err
 	}
-	cfg, err := bootstrap.AWS(ctx)
-	if err != nil {
-		return report, false, err
-	}
 	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	p := &prober.Prober{
-		Fleet: f, Transactor: &probe.Prober{}, Credentials: secrets(cfg, c.environ, log), Log: log,
+		Fleet: f, Transactor: &probe.Prober{}, Log: log,
+		Credentials: secrets(func() (aws.Config, error) { return bootstrap.AWS(ctx) }, c.environ, log),
 	}
 	report, err = p.Report(ctx, request)
 	return report, asJSON, err

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"radwitness/pkg/bootstrap"
@@ -51,7 +52,7 @@ func function(ctx context.Context) (*prober.Prober, error) {
 	return &prober.Prober{
 		Fleet:       f.Fleet,
 		Transactor:  &probe.Prober{},
-		Credentials: secrets(f.AWS, os.Environ(), f.Log),
+		Credentials: secrets(func() (aws.Config, error) { return f.AWS, nil }, os.Environ(), f.Log),
 		Store:       &store.Probes{DynamoDB: dynamodb.NewFromConfig(f.AWS), Table: table},
 		Log:         f.Log,
 		Metrics:     f.Metrics,

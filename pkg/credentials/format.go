@@ -96,6 +96,11 @@ func assemble(values map[string]string, name func(key string) string) (probe.Cre
 	case len(username) > maxUsername:
 		return probe.Credentials{}, fmt.Errorf("%s is longer than %d bytes", name(keyUsername), maxUsername)
 	}
+	for _, key := range []string{keyUsername, keyPassword} {
+		if strings.HasSuffix(values[key], "\n") {
+			return probe.Credentials{}, fmt.Errorf("%s ends with a newline, as from a file", name(key))
+		}
+	}
 	password, err := bytesOf(values, keyPassword, keyPasswordBase64, name)
 	if err != nil {
 		return probe.Credentials{}, err

@@ -109,7 +109,11 @@ func (r *report) decode(n ast.Node, key string, into reflect.Value) {
 	case *ast.SequenceNode:
 		r.decodeSequence(n, key, into)
 	case ast.ScalarNode:
-		if err := decodeScalar(n, into); err != nil {
+		err := decodeScalar(n, into)
+		switch {
+		case err != nil && strings.HasPrefix(key, "credentials"):
+			r.fail(at, "must be %s", expected(into)) // somebody may have put a secret there
+		case err != nil:
 			r.fail(at, "%v", err)
 		}
 	default:

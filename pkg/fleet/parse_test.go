@@ -95,7 +95,7 @@ func TestParseRefuses(t *testing.T) {
 		{"word for a server", edit("- {name: a, address: 10.0.0.1}", "- a"), `8: groups[0].servers[0]: must be a mapping, not "a"`},
 		{"word for a group", "groups: [g]", `1: groups[0]: must be a mapping, not "g"`},
 		{"word for a target group", edit("{arn: "+arn+"}", arn), `6: groups[0].target_groups[0]: must be a mapping, not "` + arn[:80] + `"...`},
-		{"word for credentials", edit("{env: C}", "C"), `2: credentials.c: must be a mapping, not "C"`},
+		{"word for credentials", edit("{env: C}", "C"), `2: credentials.c: must be a mapping`},
 		{"mapping for text", edit("name: g", "name: {g: h}"), "4: groups[0].name: must be text, not a mapping"},
 		{"mapping for a duration", withDefaults("{probe: {interval: {s: 1}}}"), "1: defaults.probe.interval: must be a duration like 10s, not a mapping"},
 		{"mapping for below", withDefaults("{fail_open: {below: {percent: 50}}}"), "1: defaults.fail_open.below: must be a number of servers or a percentage, not a mapping"},

@@ -393,3 +393,18 @@ func claimed(datagram []byte) int {
 	}
 	return length
 }
+
+// A server that tells its user the password must not bring it into a row.
+func TestSecretsOfTheServersWordsAreRedacted(t *testing.T) {
+	c := Credentials{SharedSecret: Secret("s3cr\\et"), Username: "u", Password: Secret("p4ss")}
+	for text, want := range map[string]string{
+		"welcome":             "welcome",
+		"your password: p4ss": "your password: [redacted]",
+		`p4ss s3cr\et`:        "[redacted] [redacted]",
+		`s3cr\\et`:            "[redacted]",
+	} {
+		if got := c.redact(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (c *conversation) ask(q question) (answer, error) {
 		return answer{}, err
 	}
 	c.result.Latency = time.Since(c.begin)
-	c.result.ReplyMessage = printable(a.text())
+	c.result.ReplyMessage = printable([]byte(c.request.Credentials.redact(string(a.text()))))
 	c.result.MessageAuthenticator = a.messageAuthenticator
 	return a, nil
 }

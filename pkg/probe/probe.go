@@ -69,7 +69,7 @@ func (p *Prober) Probe(ctx context.Context, r Request) Result {
 	res, err := p.transact(ctx, r)
 	if err != nil {
 		res.Outcome = outcomeOf(err)
-		res.Reason = err.Error()
+		res.Reason = r.Credentials.redact(err.Error())
 	}
 	res.Duration = time.Since(begin)
 	return res

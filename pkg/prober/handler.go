@@ -122,7 +122,7 @@ func (p *Prober) Report(ctx context.Context, r Request) (Report, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
 		defer cancel()
 	}
-	if r.Write {
+	if p.Store != nil {
 		p.load(ctx, members)
 	}
 	round := time.Now().UTC().Truncate(time.Millisecond)

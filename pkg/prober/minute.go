@@ -213,6 +213,8 @@ func (m *minute) confirm(s member) {
 func (m *minute) once(s member, round time.Time, result *finding) (verdict bool) {
 	*result = m.probe(m.ctx, s)
 	if m.ctx.Err() != nil && result.Outcome == health.ProberError {
+		m.Log.Warn("probe cut off by the end of the invocation", "group", s.key.group, "row", s.key.row, "round", round)
+		m.count(s, func(t *tally) { t.skipped++ })
 		return true
 	}
 	evidence := s.check.Criteria.Evidence(result.Outcome)

@@ -51,7 +51,7 @@ type Prober struct {
 	Fleet       *fleet.Fleet
 	Transactor  Transactor
 	Credentials Credentials
-	Store       Store
+	Store       Store // nil if nothing is read or recorded
 	Log         *slog.Logger
 	Metrics     *telemetry.Metrics
 
