@@ -4,6 +4,8 @@ ARCH ?= arm64
 FLEET ?= testdata/fleet.yaml
 # Flags of `go test`, such as RACE=-race.
 RACE ?=
+# How long make fuzz takes for each parser.
+FUZZTIME ?= 60s
 GO_BUILD = CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags="-s -w"
 CDK = node_modules/.bin/cdk
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -47,6 +49,12 @@ mutate: ## break every rule of membership on purpose: a test must go red for eac
 .PHONY: compare
 compare: ## the same outages for this design and three others; table and picture in docs/
 	COMPARE=1 go test -count=1 -v -timeout 1h ./pkg/reconciler/comparison
+
+.PHONY: fuzz
+fuzz: ## every parser of what comes from the network, a minute each; FUZZTIME=10s to change
+	@for target in $$(go test -list '^Fuzz' ./pkg/probe | grep '^Fuzz'); do \
+		echo "$$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./pkg/probe || exit 1; \
+	done
 
 .PHONY: build
 build: ## the functions for Lambda, in dist/; ARCH=amd64 to change

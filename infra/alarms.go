@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -57,7 +58,7 @@ func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 	// A group at rest is passed over once in its reconcile_interval, and only a
 	// pass has news of it. CloudWatch counts in whole minutes.
 	pass := max(1, math.Ceil(g.ReconcileInterval.Minutes()))
-	return []alarmSpec{
+	specs := []alarmSpec{
 		{
 			id: "NoFreshProbe-" + group, name: "no-fresh-probe-" + group,
 			description: "No server of the group has had a conclusive probe for 3 minutes. Membership stays as it is, and nobody watches.",
@@ -96,6 +97,23 @@ func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 			missing:     awscloudwatch.TreatMissingData_NOT_BREACHING,
 		},
 	}
+	if showsCertificates(g) {
+		specs = append(specs, alarmSpec{
+			id: "CertificateExpires-" + group, name: "certificate-expires-" + group,
+			description: "A server certificate of the group expires in less than 14 days: from then on no 802.1X client gets in.",
+			metric:      groupMetric(group, telemetry.MetricDaysToExpiry, awscloudwatch.Stats_MINIMUM(), 60),
+			threshold:   14, below: true, periods: 1,
+			missing: awscloudwatch.TreatMissingData_IGNORE,
+		})
+	}
+	return specs
+}
+
+// showsCertificates tells whether a check of the group sees one.
+func showsCertificates(g fleet.Group) bool {
+	return slices.ContainsFunc(g.Servers, func(s fleet.Server) bool {
+		return slices.ContainsFunc(s.Checks, func(c fleet.Probe) bool { return c.Method.UsesTLS() })
+	})
 }
 
 func (s *stack) functionAlarms(q queues, f functions) []alarmSpec {

@@ -10,28 +10,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"radwitness/pkg/fleet"
 	"radwitness/pkg/telemetry"
 )
 
 func TestAlarms(t *testing.T) {
-	tmpl := synthTemplate(t, testFleet())
+	f := testFleet()
+	f.Groups[0].Servers[1].Checks[0].Method = fleet.PEAP // one that sees a certificate
+	tmpl := synthTemplate(t, f)
 	// What each alarm watches and when it rings.
 	want := map[string]string{
-		"radwitness-no-fresh-probe-vpn-auth": "success_rate vpn-auth SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-vpn-auth":        "passes vpn-auth SampleCount < 1 for 5x60s, missing breaching",
-		"radwitness-fail-open-vpn-auth":      "fail_open vpn-auth Maximum >= 1 for 1x60s, missing ignore",
-		"radwitness-server-down-vpn-auth":    "down vpn-auth Maximum >= 1 for 1x60s, missing ignore",
-		"radwitness-passes-fail-vpn-auth":    "errors vpn-auth Sum >= 1 for 3x60s, missing notBreaching",
-		"radwitness-no-fresh-probe-lab":      "success_rate lab SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-lab":             "passes lab SampleCount < 1 for 5x420s, missing breaching",
-		"radwitness-fail-open-lab":           "fail_open lab Maximum >= 1 for 1x60s, missing ignore",
-		"radwitness-server-down-lab":         "down lab Maximum >= 1 for 1x60s, missing ignore",
-		"radwitness-passes-fail-lab":         "errors lab Sum >= 1 for 3x420s, missing notBreaching",
-		"radwitness-prober-errors":           "Errors ${Prober} Sum >= 1 for 1x300s, missing notBreaching",
-		"radwitness-reconciler-errors":       "Errors ${Reconciler} Sum >= 1 for 1x300s, missing notBreaching",
-		"radwitness-iterator-age":            "IteratorAge ${Reconciler} Maximum >= 60000 for 3x60s, missing notBreaching",
-		"radwitness-prober-failures":         "ApproximateNumberOfMessagesVisible ${ProberFailures.QueueName} Maximum >= 1 for 1x60s, missing notBreaching",
-		"radwitness-reconciler-failures":     "ApproximateNumberOfMessagesVisible ${ReconcilerFailures.QueueName} Maximum >= 1 for 1x60s, missing notBreaching",
+		"radwitness-no-fresh-probe-vpn-auth":      "success_rate vpn-auth SampleCount < 1 for 3x60s, missing breaching",
+		"radwitness-no-pass-vpn-auth":             "passes vpn-auth SampleCount < 1 for 5x60s, missing breaching",
+		"radwitness-fail-open-vpn-auth":           "fail_open vpn-auth Maximum >= 1 for 1x60s, missing ignore",
+		"radwitness-server-down-vpn-auth":         "down vpn-auth Maximum >= 1 for 1x60s, missing ignore",
+		"radwitness-passes-fail-vpn-auth":         "errors vpn-auth Sum >= 1 for 3x60s, missing notBreaching",
+		"radwitness-no-fresh-probe-lab":           "success_rate lab SampleCount < 1 for 3x60s, missing breaching",
+		"radwitness-no-pass-lab":                  "passes lab SampleCount < 1 for 5x420s, missing breaching",
+		"radwitness-fail-open-lab":                "fail_open lab Maximum >= 1 for 1x60s, missing ignore",
+		"radwitness-server-down-lab":              "down lab Maximum >= 1 for 1x60s, missing ignore",
+		"radwitness-passes-fail-lab":              "errors lab Sum >= 1 for 3x420s, missing notBreaching",
+		"radwitness-certificate-expires-vpn-auth": "days_to_expiry vpn-auth Minimum < 14 for 1x3600s, missing ignore",
+		"radwitness-prober-errors":                "Errors ${Prober} Sum >= 1 for 1x300s, missing notBreaching",
+		"radwitness-reconciler-errors":            "Errors ${Reconciler} Sum >= 1 for 1x300s, missing notBreaching",
+		"radwitness-iterator-age":                 "IteratorAge ${Reconciler} Maximum >= 60000 for 3x60s, missing notBreaching",
+		"radwitness-prober-failures":              "ApproximateNumberOfMessagesVisible ${ProberFailures.QueueName} Maximum >= 1 for 1x60s, missing notBreaching",
+		"radwitness-reconciler-failures":          "ApproximateNumberOfMessagesVisible ${ReconcilerFailures.QueueName} Maximum >= 1 for 1x60s, missing notBreaching",
 	}
 	operators := map[any]string{"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 	got := map[string]string{}

@@ -17,7 +17,7 @@ type bundles struct {
 // stageBundle puts a function's bootstrap and the fleet file side by side into
 // a directory of their own, and returns it. Only names, contents and the modes
 // set here go into it, so the same inputs give the same asset.
-func stageBundle(dist, function, fleetFile string, arch fleet.Architecture) (string, error) {
+func stageBundle(dist, function, fleetFile string, files []string, arch fleet.Architecture) (string, error) {
 	bootstrap := filepath.Join(dist, function, "bootstrap")
 	if err := checkBootstrap(bootstrap, arch); err != nil {
 		return "", err
@@ -29,13 +29,18 @@ func stageBundle(dist, function, fleetFile string, arch fleet.Architecture) (str
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("staging bundle of %s: %w", function, err)
 	}
-	for _, file := range []struct {
+	type content struct {
 		from, to string
 		mode     os.FileMode
-	}{
-		{bootstrap, "bootstrap", 0o755},
-		{fleetFile, "fleet.yaml", 0o644},
-	} {
+	}
+	contents := []content{{bootstrap, "bootstrap", 0o755}, {fleetFile, "fleet.yaml", 0o644}}
+	for _, name := range files {
+		contents = append(contents, content{filepath.Join(filepath.Dir(fleetFile), name), name, 0o644})
+	}
+	for _, file := range contents {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file.to)), 0o755); err != nil {
+			return "", fmt.Errorf("staging bundle of %s: %w", function, err)
+		}
 		if err := copyFile(file.from, filepath.Join(dir, file.to), file.mode); err != nil {
 			return "", fmt.Errorf("staging bundle of %s: %w", function, err)
 		}

@@ -52,7 +52,7 @@ func newDist(t *testing.T, bootstrap []byte) (dist, fleetFile string) {
 func TestStageBundle(t *testing.T) {
 	dist, fleetFile := newDist(t, program(elf.EM_AARCH64))
 	hash := func() string {
-		dir, err := stageBundle(dist, "prober", fleetFile, fleet.ARM64)
+		dir, err := stageBundle(dist, "prober", fleetFile, nil, fleet.ARM64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,13 +92,13 @@ func TestStageBundleRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dist, fleetFile := newDist(t, test.bootstrap)
-			_, err := stageBundle(dist, "reconciler", fleetFile, test.arch)
+			_, err := stageBundle(dist, "reconciler", fleetFile, nil, test.arch)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
 	}
-	if _, err := stageBundle(t.TempDir(), "prober", "fleet.yaml", fleet.ARM64); err == nil || !strings.Contains(err.Error(), "there is no such file: run make build ARCH=arm64") {
+	if _, err := stageBundle(t.TempDir(), "prober", "fleet.yaml", nil, fleet.ARM64); err == nil || !strings.Contains(err.Error(), "there is no such file: run make build ARCH=arm64") {
 		t.Errorf("error %v, want one that says to build first", err)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
@@ -27,9 +29,11 @@ const (
 	// memoryMB buys a seventh of a CPU, enough to sign and check 512 RADIUS
 	// packets in a round.
 	memoryMB = 256
-	// proberSeconds is a minute of rounds, the longest probe that begins in its
-	// last second, and the writes after it.
-	proberSeconds = 90
+	// roundsSeconds is the minute whose rounds an invocation runs, and
+	// finishSeconds the time for what follows its last probe: other versions of a
+	// secret that is being rotated, the writes, and the error if one fails.
+	roundsSeconds = 60
+	finishSeconds = 27
 	// reconcilerSeconds lets a pass sit out a throttled ELBv2 with its retries. A
 	// batch that takes longer is better begun anew.
 	reconcilerSeconds = 60
@@ -41,6 +45,20 @@ const (
 	// shared by the whole account.
 	maxReconcilers = 5
 )
+
+// proberSeconds is enough for the longest probe to begin in the last second of
+// the minute, and still be recorded.
+func (s *stack) proberSeconds() int {
+	var longest time.Duration
+	for _, g := range s.fleet.Groups {
+		for _, server := range g.Servers {
+			for _, check := range server.Checks {
+				longest = max(longest, check.Budget())
+			}
+		}
+	}
+	return roundsSeconds + int(math.Ceil(longest.Seconds())) + finishSeconds
+}
 
 // proberConcurrency is how many probers may run: a minute's invocation ends a
 // little after the next one has begun, so two for each shard, and one by hand.
@@ -58,7 +76,7 @@ func (s *stack) newFunctions(code bundles, t tables, q queues, n network) functi
 		environment[e.variable()] = e.url
 	}
 	f.prober = s.newFunction("Prober", functionSpec{
-		name: "prober", code: code.prober, seconds: proberSeconds, concurrency: s.proberConcurrency(),
+		name: "prober", code: code.prober, seconds: s.proberSeconds(), concurrency: s.proberConcurrency(),
 		role:        s.newRole("ProberRole", s.proberGrants(t, q, n, f.proberLogs)),
 		logs:        f.proberLogs,
 		environment: environment,

@@ -51,7 +51,7 @@ func synthesize(app awscdk.App, path, dist string) error {
 		function string
 		dir      *string
 	}{{"prober", &code.prober}, {"reconciler", &code.reconciler}} {
-		*b.dir, err = stageBundle(dist, b.function, path, f.Deploy.Architecture)
+		*b.dir, err = stageBundle(dist, b.function, path, f.Files, f.Deploy.Architecture)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,14 @@ func TestSynthesizeSample(t *testing.T) {
 	if err := synthesize(app, sample, dist); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(*app.Outdir(), "radwitness.template.json")); err != nil {
-		t.Error(err)
+	for _, path := range []string{
+		filepath.Join(*app.Outdir(), "radwitness.template.json"),
+		filepath.Join(dist, "bundle", "prober", "radius-ca.pem"), // the fleet file names it
+		filepath.Join(dist, "bundle", "reconciler", "radius-ca.pem"),
+	} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -64,6 +70,9 @@ func TestSynthesizeWithoutDeploy(t *testing.T) {
 	}
 	dist, path := newDist(t, program(elf.EM_AARCH64))
 	fleet, _, _ := strings.Cut(string(text), "\ndeploy:\n")
+	if err := copyFile("../testdata/radius-ca.pem", filepath.Join(filepath.Dir(path), "radius-ca.pem"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(fleet), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,9 @@ func (s *stack) radiusRules() []radiusRule {
 	var rules []radiusRule
 	for _, g := range s.fleet.Groups {
 		for _, server := range g.Servers {
-			rules = append(rules, radiusRule{server.Address, server.Probe.Port})
+			for _, check := range server.Checks {
+				rules = append(rules, radiusRule{server.Address, check.Port})
+			}
 		}
 	}
 	slices.SortFunc(rules, func(a, b radiusRule) int {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
+	"radwitness/pkg/credentials"
 	"radwitness/pkg/fleet"
 )
 
@@ -169,7 +170,9 @@ func (s *stack) secretGrants() []grant {
 	if len(secrets) > 0 {
 		grants = append(grants, grant{
 			sid: "ReadSecrets", actions: []string{"secretsmanager:GetSecretValue"}, resources: secrets,
-			condition: map[string]any{"StringEquals": map[string]string{"secretsmanager:VersionStage": "AWSCURRENT"}},
+			condition: map[string]any{"StringEquals": map[string][]string{
+				"secretsmanager:VersionStage": {string(credentials.Current), string(credentials.Previous)},
+			}},
 		})
 	}
 	if len(parameters) > 0 {

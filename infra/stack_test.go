@@ -45,7 +45,9 @@ const (
 // testFleet is a fleet with an enforced group and an observed one.
 func testFleet() *fleet.Fleet {
 	server := func(name, address, credential string, port uint16) fleet.Server {
-		return fleet.Server{Name: name, Address: netip.MustParseAddr(address), Credential: credential, Probe: fleet.Probe{Port: port}}
+		return fleet.Server{Name: name, Address: netip.MustParseAddr(address), Credential: credential, Checks: []fleet.Probe{
+			{Row: name, Port: port, Attempts: 3, AttemptTimeout: time.Second},
+		}}
 	}
 	return &fleet.Fleet{
 		Credentials: map[string]fleet.Credential{
@@ -237,7 +239,7 @@ func TestPromises(t *testing.T) {
 			{"Prober", "Runtime", "provided.al2023"},
 			{"Prober", "Handler", "bootstrap"},
 			{"Prober", "Architectures", list{"arm64"}},
-			{"Prober", "Timeout", 90.0},
+			{"Prober", "Timeout", 90.0}, // for probes of three seconds
 			{"Prober", "MemorySize", 256.0},
 			{"Prober", "ReservedConcurrentExecutions", 3.0},
 			{"Prober", "VpcConfig", object{

@@ -9,6 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"text/tabwriter"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"radwitness/pkg/bootstrap"
 	"radwitness/pkg/fleet"
@@ -91,13 +94,10 @@ func (c command) probe(ctx context.Context, args []string) (report prober.Report
 	if err := supported(f); err != nil && request.Method == "" {
 		return report, false, err
 	}
-	cfg, err := bootstrap.AWS(ctx)
-	if err != nil {
-		return report, false, err
-	}
 	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	p := &prober.Prober{
-		Fleet: f, Transactor: &probe.Prober{}, Credentials: secrets(cfg, c.environ, log), Log: log,
+		Fleet: f, Transactor: &probe.Prober{}, Log: log,
+		Credentials: secrets(func() (aws.Config, error) { return bootstrap.AWS(ctx) }, c.environ, log),
 	}
 	report, err = p.Report(ctx, request)
 	return report, asJSON, err
@@ -111,16 +111,24 @@ func printJSON(w io.Writer, report prober.Report) error {
 
 func printTable(w io.Writer, report prober.Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "GROUP\tSERVER\tADDRESS\tMETHOD\tOUTCOME\tLATENCY\tSENT\tREPLY")
+	_, _ = fmt.Fprintln(table, "GROUP\tSERVER\tADDRESS\tMETHOD\tOUTCOME\tLATENCY\tSENT\tCERTIFICATE\tREPLY")
 	for _, s := range report.Results {
 		latency := "-"
 		if s.LatencyMS > 0 {
 			latency = fmt.Sprintf("%.1f ms", s.LatencyMS)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			s.Group, s.Server, s.Address, s.Method, s.Outcome, latency, s.Transmissions, reply(s))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+			s.Group, s.Server, s.Address, s.Method, s.Outcome, latency, s.Transmissions, certificate(s.Certificate), reply(s))
 	}
 	return table.Flush() // reports what failed above, too
+}
+
+// certificate says how long the server's certificate is good for.
+func certificate(c *prober.CertificateReport) string {
+	if c == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s, %.0f days, chain %s", c.ExpiresAt.Format(time.DateOnly), c.DaysLeft, c.Chain)
 }
 
 // reply is the server's own words, or else what was wrong.

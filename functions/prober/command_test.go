@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
+	"radwitness/pkg/probe"
 	"radwitness/pkg/probe/freeradiustest"
 	"radwitness/pkg/probe/radiustest"
 	"radwitness/pkg/prober"
@@ -109,12 +111,12 @@ func TestTable(t *testing.T) {
 	if code != exitHealthy || stderr != "" || len(lines) != 2 {
 		t.Fatalf("exit code %d, stdout\n%s\nstderr %s", code, stdout, stderr)
 	}
-	if got := strings.Fields(lines[0]); strings.Join(got, " ") != "GROUP SERVER ADDRESS METHOD OUTCOME LATENCY SENT REPLY" {
+	if got := strings.Fields(lines[0]); strings.Join(got, " ") != "GROUP SERVER ADDRESS METHOD OUTCOME LATENCY SENT CERTIFICATE REPLY" {
 		t.Errorf("header %v", got)
 	}
 	fields := strings.Fields(lines[1])
 	fields[5] = "N"
-	if got, want := strings.Join(fields, " "), "vpn radius-1 "+good.Addr().String()+" pap accept N ms 1 welcome"; got != want {
+	if got, want := strings.Join(fields, " "), "vpn radius-1 "+good.Addr().String()+" pap accept N ms 1 - welcome"; got != want {
 		t.Errorf("row %q, want %q", got, want)
 	}
 
@@ -159,6 +161,58 @@ func TestBadUsage(t *testing.T) {
 		code, stdout, stderr := run(t, environ(secret, password), c.args...)
 		if code != c.code || !strings.Contains(stderr, c.err) || stdout != "" {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.code, c.err)
+		}
+	}
+}
+
+// The sample with every method, against a real server: all healthy, and all that
+// need a user rejected once the identity store has lost it.
+func TestMethodsAgainstFreeRADIUS(t *testing.T) {
+	server := freeradiustest.Start(t, freeradiustest.Config{Secret: secret, Users: map[string]string{"probe": password}})
+	sample, err := os.ReadFile("../../testdata/methods.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := strings.NewReplacer(
+		"port: 11812", fmt.Sprintf("port: %d", server.Addr().Port()),
+		"port: 11813", fmt.Sprintf("port: %d", server.Accounting().Port()),
+	).Replace(string(sample))
+	path := filepath.Join(t.TempDir(), "methods.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	report := func(wantCode int) prober.Report {
+		t.Helper()
+		code, table, stderr := run(t, environ(secret, password), "-config", path)
+		if code != wantCode || stderr != "" {
+			t.Errorf("exit code %d, want %d, stderr %s", code, wantCode, stderr)
+		}
+		t.Logf("exit code %d\n%s", code, table)
+		_, stdout, _ := run(t, environ(secret, password), "-config", path, "-json")
+		var r prober.Report
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	needsUser := func(m fleet.Method) bool { return m != fleet.StatusServer && m != fleet.Accounting }
+	healthy := report(exitHealthy)
+	if len(healthy.Results) != len(probe.Supported()) {
+		t.Errorf("%d methods of %d", len(healthy.Results), len(probe.Supported()))
+	}
+	for _, s := range healthy.Results {
+		if !s.Healthy || needsUser(s.Method) != (s.Outcome == health.Accept) {
+			t.Errorf("%s: %+v", s.Method, s)
+		}
+		if c := s.Certificate; s.Method.UsesTLS() != (c != nil) || c != nil && (!c.ExpiresAt.Equal(server.Expires()) || c.DaysLeft != 89) {
+			t.Errorf("%s: certificate %+v", s.Method, s.Certificate)
+		}
+	}
+	server.SetUsers(t, nil)
+	for _, s := range report(exitCritical).Results {
+		if want := map[bool]health.Outcome{true: health.Reject, false: health.Alive}[needsUser(s.Method)]; s.Outcome != want {
+			t.Errorf("%s without the user: %+v", s.Method, s)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"radwitness/pkg/bootstrap"
@@ -51,7 +52,7 @@ func function(ctx context.Context) (*prober.Prober, error) {
 	return &prober.Prober{
 		Fleet:       f.Fleet,
 		Transactor:  &probe.Prober{},
-		Credentials: secrets(f.AWS, os.Environ(), f.Log),
+		Credentials: secrets(func() (aws.Config, error) { return f.AWS, nil }, os.Environ(), f.Log),
 		Store:       &store.Probes{DynamoDB: dynamodb.NewFromConfig(f.AWS), Table: table},
 		Log:         f.Log,
 		Metrics:     f.Metrics,
@@ -63,8 +64,10 @@ func function(ctx context.Context) (*prober.Prober, error) {
 func supported(f *fleet.Fleet) error {
 	for _, g := range f.Groups {
 		for _, s := range g.Servers {
-			if !slices.Contains(probe.Supported(), s.Probe.Method) {
-				return fmt.Errorf("server %s of group %s: method %q is not supported yet", s.Name, g.Name, s.Probe.Method)
+			for _, c := range s.Checks {
+				if !slices.Contains(probe.Supported(), c.Method) {
+					return fmt.Errorf("server %s of group %s: method %q is not supported", s.Name, g.Name, c.Method)
+				}
 			}
 		}
 	}

@@ -12,15 +12,17 @@ import (
 	"radwitness/pkg/credentials"
 )
 
-// secrets reads credentials from AWS, or from the given environment. A client
-// is only built when a fleet asks for its service.
-func secrets(cfg aws.Config, environ []string, log *slog.Logger) *credentials.Store {
+// secrets reads credentials from AWS, or from the given environment. AWS is only
+// configured, and a client built, when a fleet asks for its service.
+func secrets(configure func() (aws.Config, error), environ []string, log *slog.Logger) *credentials.Store {
 	return &credentials.Store{
 		SecretsManager: sync.OnceValues(func() (credentials.SecretsManagerAPI, error) {
-			return secretsmanager.NewFromConfig(cfg), nil
+			cfg, err := configure()
+			return secretsmanager.NewFromConfig(cfg), err
 		}),
 		SSM: sync.OnceValues(func() (credentials.SSMAPI, error) {
-			return ssm.NewFromConfig(cfg), nil
+			cfg, err := configure()
+			return ssm.NewFromConfig(cfg), err
 		}),
 		LookupEnv: func(name string) (string, bool) {
 			for _, pair := range environ {

@@ -84,26 +84,28 @@ var newest = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // member makes a member of the group that Decide gives the standing to.
 func member(server string, s health.Standing) health.Member {
-	m := health.Member{Server: server, StaleAfter: time.Minute}
+	m := health.Member{Server: server}
+	c := health.Check{Row: server, StaleAfter: time.Minute}
 	succeeded := health.Observation{Round: newest, Outcome: health.Accept, ConsecutiveSuccesses: 1, LastSuccess: newest}
 	failed := health.Observation{Round: newest, Outcome: health.Timeout, ConsecutiveFailures: 1, LastFailure: newest}
 	switch s {
 	case health.StandingDrained:
-		m.Drained, m.State.Status, m.Observation = "maintenance", health.Up, succeeded
+		m.Drained, c.State.Status, c.Observation = "maintenance", health.Up, succeeded
 	case health.StandingStale:
-		m.State.Status, m.Observation = health.Up, succeeded
-		m.Observation.LastSuccess = newest.Add(-m.StaleAfter - time.Millisecond)
+		c.State.Status, c.Observation = health.Up, succeeded
+		c.Observation.LastSuccess = newest.Add(-c.StaleAfter - time.Millisecond)
 	case health.StandingUnknown:
-		m.State.Status, m.Observation = health.Unknown, failed
+		c.State.Status, c.Observation = health.Unknown, failed
 	case health.StandingSolid:
-		m.State.Status, m.Observation = health.Up, succeeded
+		c.State.Status, c.Observation = health.Up, succeeded
 	case health.StandingInDoubt:
-		m.State.Status, m.Observation = health.Up, failed
+		c.State.Status, c.Observation = health.Up, failed
 	case health.StandingHoldDown:
-		m.State.Status, m.Observation = health.HoldDown, succeeded
+		c.State.Status, c.Observation = health.HoldDown, succeeded
 	case health.StandingDown:
-		m.State.Status, m.Observation = health.Down, failed
+		c.State.Status, c.Observation = health.Down, failed
 	}
+	m.Checks = []health.Check{c}
 	return m
 }
 

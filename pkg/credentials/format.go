@@ -85,12 +85,21 @@ func assemble(values map[string]string, name func(key string) string) (probe.Cre
 	if err != nil {
 		return probe.Credentials{}, err
 	}
+	if !present(values, keyUsername, keyPassword, keyPasswordBase64) {
+		// Status-Server needs no account; the methods that do say what they miss.
+		return probe.Credentials{SharedSecret: sharedSecret}, nil
+	}
 	username := values[keyUsername]
 	switch {
 	case username == "":
 		return probe.Credentials{}, fmt.Errorf("%s is missing or empty", name(keyUsername))
 	case len(username) > maxUsername:
 		return probe.Credentials{}, fmt.Errorf("%s is longer than %d bytes", name(keyUsername), maxUsername)
+	}
+	for _, key := range []string{keyUsername, keyPassword} {
+		if strings.HasSuffix(values[key], "\n") {
+			return probe.Credentials{}, fmt.Errorf("%s ends with a newline, as from a file", name(key))
+		}
 	}
 	password, err := bytesOf(values, keyPassword, keyPasswordBase64, name)
 	if err != nil {
@@ -100,6 +109,16 @@ func assemble(values map[string]string, name func(key string) string) (probe.Cre
 		return probe.Credentials{}, fmt.Errorf("%s is longer than %d bytes", name(keyPassword), maxPassword)
 	}
 	return probe.Credentials{SharedSecret: sharedSecret, Username: username, Password: password}, nil
+}
+
+// present tells whether any of the keys is there.
+func present(values map[string]string, keys ...string) bool {
+	for _, key := range keys {
+		if _, ok := values[key]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // bytesOf returns the value that is given as text or in base64.

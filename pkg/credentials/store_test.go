@@ -142,7 +142,7 @@ func TestValues(t *testing.T) {
 		secret, username, password string
 	}{
 		{"unknown keys", `{"shared_secret":"s","username":"u","password":"p","host":{"a":[1]},"Password":"x"}`, "s", "u", "p"},
-		{"white space within", `{"shared_secret":" s s","username":" u ","password":" p\n"}`, " s s", " u ", " p\n"},
+		{"white space within", `{"shared_secret":" s s","username":" u ","password":" p "}`, " s s", " u ", " p "},
 		{"binary", `{"shared_secret_base64":"` + b64([]byte("\x00s\xff \n")) + `","username":"u","password_base64":"` + b64([]byte("\xe9\x00")) + `"}`,
 			"\x00s\xff \n", "u", "\xe9\x00"},
 		{"escapes", `{"shared_secret":"\u0000\"\u00e9","username":"u","password":"\ud83d\ude00"}`, "\x00\"é", "u", "\U0001f600"},
@@ -187,6 +187,10 @@ func TestRefusedValues(t *testing.T) {
 			"shared_secret ends with white space, often a newline from a file; if it belongs there, use shared_secret_base64"},
 		{"space", `{"shared_secret":"hush-hush\u00a0","username":"probe","password":"open-sesame"}`,
 			"shared_secret ends with white space, often a newline from a file; if it belongs there, use shared_secret_base64"},
+		{"a user name that ends with a newline", `{"shared_secret":"s","username":"u\n","password":"p"}`,
+			"username ends with a newline, as from a file"},
+		{"a password that ends with a newline", `{"shared_secret":"s","username":"u","password":"p\n"}`,
+			"password ends with a newline, as from a file"},
 		{"both forms", `{"shared_secret":"hush-hush","shared_secret_base64":"aHVzaA==","username":"probe","password":"open-sesame"}`,
 			"shared_secret and shared_secret_base64 are both given"},
 		{"bad base64", `{"shared_secret":"hush-hush","username":"probe","password_base64":"open-sesame"}`, "password_base64 is not base64"},

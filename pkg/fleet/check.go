@@ -23,9 +23,11 @@ var (
 )
 
 // The words of the keys that take one of a few.
-func methods() []Method { return []Method{PAP, CHAP, MSCHAPv2, StatusServer, Accounting} }
-func modes() []Mode     { return []Mode{Enforce, Observe} }
-func admins() []Admin   { return []Admin{AdminAuto, AdminOut} }
+func methods() []Method {
+	return []Method{PAP, CHAP, MSCHAPv2, StatusServer, Accounting, EAPMD5, PEAP, TTLS}
+}
+func modes() []Mode   { return []Mode{Enforce, Observe} }
+func admins() []Admin { return []Admin{AdminAuto, AdminOut} }
 func messageAuthenticators() []MessageAuthenticator {
 	return []MessageAuthenticator{MessageAuthenticatorAuto, MessageAuthenticatorRequired, MessageAuthenticatorOff}
 }
@@ -74,6 +76,31 @@ func (r *report) checkOutcomes(list place, outcomes *[]health.Outcome) {
 			r.fail(at, "%s is listed twice", o)
 		default:
 			checkWord(r, at, &o, listable())
+		}
+	}
+}
+
+// checkChecks checks a list of checks, each by itself.
+func (r *report) checkChecks(list *[]checkForm, at place) {
+	if list == nil {
+		return
+	}
+	r.checkFilled(at, len(*list), "check")
+	seen := map[Method]bool{}
+	for i := range *list {
+		key := fmt.Sprintf("%s[%d]", at.key, i)
+		f := &(*list)[i]
+		if r.bad[r.at(key)] {
+			continue
+		}
+		r.checkProbe(&f.probeForm, r.under(key))
+		switch {
+		case f.Method == nil:
+			r.fail(r.at(join(key, "method")), "is missing")
+		case seen[*f.Method]:
+			r.fail(r.at(key), "%s is checked twice", *f.Method)
+		default:
+			seen[*f.Method] = true
 		}
 	}
 }

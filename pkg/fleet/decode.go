@@ -109,7 +109,11 @@ func (r *report) decode(n ast.Node, key string, into reflect.Value) {
 	case *ast.SequenceNode:
 		r.decodeSequence(n, key, into)
 	case ast.ScalarNode:
-		if err := decodeScalar(n, into); err != nil {
+		err := decodeScalar(n, into)
+		switch {
+		case err != nil && strings.HasPrefix(key, "credentials"):
+			r.fail(at, "must be %s", expected(into)) // somebody may have put a secret there
+		case err != nil:
 			r.fail(at, "%v", err)
 		}
 	default:
@@ -124,7 +128,7 @@ func (r *report) decodeMapping(n *ast.MappingNode, key string, into reflect.Valu
 	switch {
 	case into.Kind() == reflect.Map:
 		into.Set(reflect.MakeMap(into.Type()))
-	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[floor]():
+	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[floor]() && into.Type() != reflect.TypeFor[attributeText]():
 		for name, f := range fields(into) {
 			known[name] = f.value
 			names = append(names, name)
@@ -241,6 +245,8 @@ func expected(into reflect.Value) string {
 		return "a duration like 10s"
 	case floor:
 		return "a number of servers or a percentage"
+	case attributeForm, attributeText:
+		return "text, a number, an address, or a list of them"
 	}
 	switch into.Kind() {
 	case reflect.String:

@@ -18,6 +18,7 @@ type Fleet struct {
 	Version     string                // first 12 hex digits of the SHA-256 of the file and the overrides in force
 	Credentials map[string]Credential // by name
 	Groups      []Group               // in the order of the file
+	Files       []string              // other files that it reads, relative to the file itself; sorted
 	Deploy      *Deploy               // nil without the section, which only the CDK app needs
 }
 
@@ -39,18 +40,13 @@ type Server struct {
 	Name       string
 	Address    netip.Addr
 	Admin      Admin
-	Credential string // key of Fleet.Credentials
-	Probe      Probe
+	Credential string  // key of Fleet.Credentials
+	Checks     []Probe // at least one; all must pass
 }
 
-// StaleAfter is the age past which the server's newest conclusive result says
-// nothing any more: three intervals, at least a minute.
-func (s Server) StaleAfter() time.Duration {
-	return max(3*s.Probe.Interval, time.Minute)
-}
-
-// Probe is how a server is probed.
+// Probe is how a server is probed: one of its checks.
 type Probe struct {
+	Row                  string // of table probes: the server's name, or NAME/METHOD of a server with several checks
 	Method               Method
 	Port                 uint16
 	Interval             time.Duration // between the ticks of regular rounds
@@ -60,11 +56,28 @@ type Probe struct {
 	Criteria             health.Criteria
 	MessageAuthenticator MessageAuthenticator
 	NASIdentifier        string
+	Attributes           []Attribute // to add to every packet, sorted by name
+	CABundle             string      // PEM of the CAs that may vouch for a server's certificate; empty checks no chain
+	RequireValidCert     bool        // a certificate that CABundle does not vouch for is a failure
+}
+
+// Attribute is a RADIUS attribute in wire format.
+type Attribute struct {
+	Name   string // in the dictionary
+	Vendor uint32 // SMI private enterprise number; 0 for a standard attribute
+	Type   uint8
+	Value  []byte // at most 253 octets, 247 with a vendor
 }
 
 // Budget is the longest that one probe can take.
 func (p Probe) Budget() time.Duration {
 	return time.Duration(p.Attempts) * p.AttemptTimeout
+}
+
+// StaleAfter is the age past which the newest conclusive result says nothing
+// any more: three intervals, at least a minute.
+func (p Probe) StaleAfter() time.Duration {
+	return max(3*p.Interval, time.Minute)
 }
 
 // TargetGroup is an NLB target group that serves the group's servers.
@@ -109,7 +122,13 @@ const (
 	MSCHAPv2     Method = "mschapv2"      // RFC 2759 in RFC 2548 attributes
 	StatusServer Method = "status-server" // RFC 5997
 	Accounting   Method = "accounting"    // RFC 2866
+	EAPMD5       Method = "eap-md5"       // RFC 3748 section 5.4 in RFC 3579
+	PEAP         Method = "peap-mschapv2" // PEAPv0 with EAP-MSCHAPv2
+	TTLS         Method = "eap-ttls-pap"  // RFC 5281
 )
+
+// UsesTLS tells whether the server shows a certificate.
+func (m Method) UsesTLS() bool { return m == PEAP || m == TTLS }
 
 // MessageAuthenticator says what is asked of the Message-Authenticator
 // attribute (RFC 3579 section 3.2) in answers. Requests always carry one.
@@ -140,4 +159,17 @@ func (g Group) Server(name string) (Server, bool) {
 		}
 	}
 	return Server{}, false
+}
+
+// Check returns the check whose row in table probes has the given name, and its
+// server.
+func (g Group) Check(row string) (Server, Probe, bool) {
+	for _, s := range g.Servers {
+		for _, p := range s.Checks {
+			if p.Row == row {
+				return s, p, true
+			}
+		}
+	}
+	return Server{}, Probe{}, false
 }

@@ -58,6 +58,17 @@ type probeForm struct {
 	MessageAuthenticator *MessageAuthenticator `yaml:"message_authenticator"`
 	// NAS-Identifier in the requests, 1 to 253 bytes. Server logs and policies see the probes under this name.
 	NASIdentifier *string `yaml:"nas_identifier" jsonschema:"minLength=1,maxLength=253"`
+	// Attributes to add to every request, by their names in the dictionary: text, a number, the name of a value, an address, or a list of them. The most specific map counts, whole.
+	Attributes *map[string]attributeForm `yaml:"attributes"`
+	// PEM file of the CAs that may vouch for the server certificates of the TLS methods, beside this file or below.
+	CAFile *string `yaml:"ca_file"`
+	// Whether a server certificate that the CAs do not vouch for, or that has expired, is the outcome bad_certificate. Needs ca_file.
+	RequireValidCert *bool `yaml:"require_valid_cert"`
+}
+
+// One check of a server that has several: a method, or a mapping with the method and any other key of probe.
+type checkForm struct {
+	probeForm
 }
 
 // When a server counts as down, and when it may come back.
@@ -108,6 +119,8 @@ type groupForm struct {
 	Health healthForm `yaml:"health"`
 	// The fail-open rule of this group, where it differs from defaults.
 	FailOpen *failOpenForm `yaml:"fail_open"`
+	// The checks of every server of this group, where one is not enough. All must pass.
+	Checks *[]checkForm `yaml:"checks" jsonschema:"minItems=1"`
 	// The RADIUS servers.
 	Servers []serverForm `yaml:"servers" jsonschema:"required,minItems=1"`
 }
@@ -130,6 +143,8 @@ type serverForm struct {
 	Admin *Admin `yaml:"admin"`
 	// Name under credentials, if it is not the group's.
 	Credentials *string `yaml:"credentials"`
+	// The checks of this server, where one is not enough: methods, or mappings with a method and other keys of probe. All must pass, and each has a row of its own in table probes. An accounting check here has the port that stands with it, or 1813.
+	Checks *[]checkForm `yaml:"checks" jsonschema:"minItems=1"`
 	probeForm
 }
 
@@ -196,10 +211,11 @@ func builtinDefaults() defaultsForm {
 			HealthyOn:      &[]health.Outcome{health.Accept},
 			FailureOn: &[]health.Outcome{
 				health.Reject, health.Challenge, health.Timeout,
-				health.Refused, health.BadAuthenticator, health.Malformed,
+				health.Refused, health.BadAuthenticator, health.Malformed, health.BadCertificate,
 			},
 			MessageAuthenticator: new(MessageAuthenticatorAuto),
 			NASIdentifier:        new("radwitness"),
+			RequireValidCert:     new(false),
 		},
 		Health: healthForm{
 			FailureThreshold: new(3),
@@ -227,6 +243,29 @@ const (
 	defaultLogRetentionDays   = 30
 	defaultRetainTables       = true
 )
+
+// decodeText takes a check that is a method and nothing else.
+func (f *checkForm) decodeText(text string) error {
+	f.Method = new(Method(text))
+	return nil
+}
+
+// attributeForm is the values of an attribute, in the order of the file.
+type attributeForm []attributeText
+
+// decodeText takes a single value without a list.
+func (f *attributeForm) decodeText(text string) error {
+	*f = attributeForm{{text}}
+	return nil
+}
+
+// attributeText is a value as it is written, for the dictionary to type.
+type attributeText struct{ text string }
+
+func (a *attributeText) decodeText(text string) error {
+	a.text = text
+	return nil
+}
 
 // duration is a time.Duration that is written with a unit and without idle
 // zeros: 15m, not 15m0s.

@@ -70,8 +70,9 @@ func Load(path string, environ []string) (*Fleet, error) {
 
 // Parse resolves a configuration: the file's data, the defaults for what it
 // leaves open, and the RADWITNESS_ variables of the environment, which win over
-// both. name stands for the file in errors. If anything is wrong the error is
-// of type Errors and holds everything that is.
+// both. name stands for the file in errors, and files that it names are read from
+// beside it. If anything is wrong the error is of type Errors and holds
+// everything that is.
 func Parse(name string, data []byte, environ []string) (*Fleet, error) {
 	r := newReport(name)
 	var file fileForm

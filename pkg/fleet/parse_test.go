@@ -69,15 +69,15 @@ func TestParseRefuses(t *testing.T) {
 
 		// Keys.
 		{"unknown key", edit("name: g", "name: g\n    colour: red"),
-			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers"},
+			"5: groups[0].colour: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, checks, servers"},
 		{"mistyped key", withDefaults("{health: {holddown: 3s}}"),
 			"1: defaults.health.holddown: unknown key (did you mean hold_down?); known here: failure_threshold, hold_down, hold_down_max"},
 		{"key of another place", edit("name: a", "name: a, hold_down: 3s"),
-			"8: groups[0].servers[0].hold_down: unknown key; known here: name, address, admin, credentials, method, port, interval, fast_interval, attempt_timeout, attempts, healthy_on, failure_on, message_authenticator, nas_identifier"},
+			"8: groups[0].servers[0].hold_down: unknown key; known here: name, address, admin, credentials, checks, method, port, interval, fast_interval, attempt_timeout, attempts, healthy_on, failure_on, message_authenticator, nas_identifier, attributes, ca_file, require_valid_cert"},
 		{"secret in the file", edit("{env: C}", "{env: C, shared_secret: hush}"),
 			"2: credentials.c.shared_secret: unknown key; known here: secrets_manager, ssm, env"},
 		{"odd key", edit("name: g", "name: g\n    \"a.b\\n[0]\": x"),
-			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, servers`},
+			`5: groups[0]["a.b\n[0]"]: unknown key; known here: name, mode, target_groups, prune, server_metrics, credentials, reconcile_interval, probe, health, fail_open, checks, servers`},
 		{"number as a key", "1: 2\n" + minimal, "1: 1: unknown key; known here: defaults, credentials, groups, deploy"},
 		{"duplicate key", edit("name: g", "name: g\n    name: h"), "5: groups[0].name: is given twice, first on line 4"},
 		{"duplicate credentials", edit("groups:", "  c: {env: D}\ngroups:"), "3: credentials.c: is given twice, first on line 2"},
@@ -95,7 +95,7 @@ func TestParseRefuses(t *testing.T) {
 		{"word for a server", edit("- {name: a, address: 10.0.0.1}", "- a"), `8: groups[0].servers[0]: must be a mapping, not "a"`},
 		{"word for a group", "groups: [g]", `1: groups[0]: must be a mapping, not "g"`},
 		{"word for a target group", edit("{arn: "+arn+"}", arn), `6: groups[0].target_groups[0]: must be a mapping, not "` + arn[:80] + `"...`},
-		{"word for credentials", edit("{env: C}", "C"), `2: credentials.c: must be a mapping, not "C"`},
+		{"word for credentials", edit("{env: C}", "C"), `2: credentials.c: must be a mapping`},
 		{"mapping for text", edit("name: g", "name: {g: h}"), "4: groups[0].name: must be text, not a mapping"},
 		{"mapping for a duration", withDefaults("{probe: {interval: {s: 1}}}"), "1: defaults.probe.interval: must be a duration like 10s, not a mapping"},
 		{"mapping for below", withDefaults("{fail_open: {below: {percent: 50}}}"), "1: defaults.fail_open.below: must be a number of servers or a percentage, not a mapping"},
@@ -118,7 +118,7 @@ func TestParseRefuses(t *testing.T) {
 		{"nothing", withDefaults(`{probe: {interval: ""}}`), `1: defaults.probe.interval: "" is not a duration: write it like 500ms, 10s or 15m`},
 
 		// probe.
-		{"method", edit("name: a", "name: a, method: eap"), `8: groups[0].servers[0].method: "eap" is not one of pap, chap, mschapv2, status-server, accounting`},
+		{"method", edit("name: a", "name: a, method: eap"), `8: groups[0].servers[0].method: "eap" is not one of pap, chap, mschapv2, status-server, accounting, eap-md5, peap-mschapv2, eap-ttls-pap`},
 		{"port 0", edit("name: a", "name: a, port: 0"), "8: groups[0].servers[0].port: must be 1 to 65535, not 0"},
 		{"port 65536", edit("name: a", "name: a, port: 65536"), "8: groups[0].servers[0].port: must be 1 to 65535, not 65536"},
 		{"interval below", withDefaults("{probe: {interval: 999ms}}"), "1: defaults.probe.interval: must be 1s to 1m, not 999ms"},
@@ -142,7 +142,7 @@ func TestParseRefuses(t *testing.T) {
 		{"bad value clashes with nothing", withDefaults("{probe: {interval: 1ms}}"), "1: defaults.probe.interval: must be 1s to 1m, not 1ms"},
 		{"no healthy_on", withDefaults("{probe: {healthy_on: []}}"), "1: defaults.probe.healthy_on: needs at least one outcome, or no server ever comes up"},
 		{"unknown outcome", withDefaults("{probe: {failure_on: [timeout, rejected]}}"),
-			`1: defaults.probe.failure_on[1]: "rejected" is not one of accept, reject, challenge, timeout, refused, bad_authenticator, malformed`},
+			`1: defaults.probe.failure_on[1]: "rejected" is not one of accept, reject, challenge, timeout, refused, bad_authenticator, malformed, bad_certificate`},
 		{"alive", withDefaults("{probe: {healthy_on: [alive]}}"), "1: defaults.probe.healthy_on[0]: alive is always a success and cannot be listed"},
 		{"prober_error", withDefaults("{probe: {failure_on: [prober_error]}}"),
 			"1: defaults.probe.failure_on[0]: prober_error is a fault of the prober, says nothing about the server, and cannot be listed"},
@@ -260,14 +260,16 @@ func TestParseDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe := Probe{
-		Method: PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second,
+		Row: "a", Method: PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second,
 		AttemptTimeout: time.Second, Attempts: 3,
 		Criteria: health.Criteria{
 			HealthyOn: []health.Outcome{"accept"},
-			FailureOn: []health.Outcome{"reject", "challenge", "timeout", "refused", "bad_authenticator", "malformed"},
+			FailureOn: []health.Outcome{"reject", "challenge", "timeout", "refused", "bad_authenticator", "malformed", "bad_certificate"},
 		},
 		MessageAuthenticator: MessageAuthenticatorAuto, NASIdentifier: "radwitness",
 	}
+	probeOfB := probe
+	probeOfB.Row = "b"
 	want := &Fleet{
 		Version:     f.Version,
 		Credentials: map[string]Credential{"c": {Env: "C"}},
@@ -276,8 +278,8 @@ func TestParseDefaults(t *testing.T) {
 			ReconcileInterval: 30 * time.Second, Below: 1,
 			Health: health.Policy{FailureThreshold: 3, HoldDown: 2 * time.Minute, HoldDownMax: 15 * time.Minute},
 			Servers: []Server{
-				{Name: "a", Address: netip.MustParseAddr("10.0.0.1"), Admin: AdminAuto, Credential: "c", Probe: probe},
-				{Name: "b", Address: netip.MustParseAddr("10.0.0.2"), Admin: AdminAuto, Credential: "c", Probe: probe},
+				{Name: "a", Address: netip.MustParseAddr("10.0.0.1"), Admin: AdminAuto, Credential: "c", Checks: []Probe{probe}},
+				{Name: "b", Address: netip.MustParseAddr("10.0.0.2"), Admin: AdminAuto, Credential: "c", Checks: []Probe{probeOfB}},
 			},
 		}},
 	}
@@ -302,8 +304,8 @@ func TestParseInherits(t *testing.T) {
 		interval time.Duration
 		healthy  string
 	}{
-		{g.Servers[0].Probe, 30 * time.Second, "[accept]"},
-		{g.Servers[1].Probe, time.Minute, "[accept challenge]"},
+		{g.Servers[0].Checks[0], 30 * time.Second, "[accept]"},
+		{g.Servers[1].Checks[0], time.Minute, "[accept challenge]"},
 	} {
 		if p := test.probe; p.Attempts != 2 || p.NASIdentifier != "g" || p.Interval != test.interval || fmt.Sprint(p.Criteria.HealthyOn) != test.healthy {
 			t.Errorf("got %+v, want interval %s and healthy_on %s", p, test.interval, test.healthy)
@@ -328,7 +330,7 @@ func TestParsePort(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mustParse(t, test.file, test.env...).Groups[0].Servers[0].Probe.Port; got != test.want {
+			if got := mustParse(t, test.file, test.env...).Groups[0].Servers[0].Checks[0].Port; got != test.want {
 				t.Errorf("port is %d, want %d", got, test.want)
 			}
 		})
@@ -430,12 +432,12 @@ func TestEnvironmentWins(t *testing.T) {
 	g := f.Groups[0]
 	for _, s := range g.Servers {
 		want := Probe{
-			Method: StatusServer, Port: 3799, Interval: 15 * time.Second, FastInterval: 500 * time.Millisecond,
-			AttemptTimeout: 2 * time.Second, Attempts: 5, Criteria: s.Probe.Criteria,
+			Row: s.Name, Method: StatusServer, Port: 3799, Interval: 15 * time.Second, FastInterval: 500 * time.Millisecond,
+			AttemptTimeout: 2 * time.Second, Attempts: 5, Criteria: s.Checks[0].Criteria,
 			MessageAuthenticator: MessageAuthenticatorRequired, NASIdentifier: "a=b",
 		}
-		if !reflect.DeepEqual(s.Probe, want) {
-			t.Errorf("probe of %s is %+v, want %+v", s.Name, s.Probe, want)
+		if !reflect.DeepEqual(s.Checks[0], want) {
+			t.Errorf("probe of %s is %+v, want %+v", s.Name, s.Checks[0], want)
 		}
 	}
 	if want := (health.Policy{FailureThreshold: 7, HoldDown: 3 * time.Second, HoldDownMax: 4 * time.Second}); g.Health != want {
@@ -451,9 +453,9 @@ func TestEnvironmentWins(t *testing.T) {
 
 func TestParseRefusesVariables(t *testing.T) {
 	const known = "known are RADWITNESS_FAIL_OPEN_BELOW, RADWITNESS_HEALTH_FAILURE_THRESHOLD, RADWITNESS_HEALTH_HOLD_DOWN, " +
-		"RADWITNESS_HEALTH_HOLD_DOWN_MAX, RADWITNESS_MODE, RADWITNESS_PROBE_ATTEMPTS, RADWITNESS_PROBE_ATTEMPT_TIMEOUT, " +
+		"RADWITNESS_HEALTH_HOLD_DOWN_MAX, RADWITNESS_MODE, RADWITNESS_PROBE_ATTEMPTS, RADWITNESS_PROBE_ATTEMPT_TIMEOUT, RADWITNESS_PROBE_CA_FILE, " +
 		"RADWITNESS_PROBE_FAST_INTERVAL, RADWITNESS_PROBE_INTERVAL, RADWITNESS_PROBE_MESSAGE_AUTHENTICATOR, RADWITNESS_PROBE_METHOD, " +
-		"RADWITNESS_PROBE_NAS_IDENTIFIER, RADWITNESS_PROBE_PORT, RADWITNESS_RECONCILE_INTERVAL"
+		"RADWITNESS_PROBE_NAS_IDENTIFIER, RADWITNESS_PROBE_PORT, RADWITNESS_PROBE_REQUIRE_VALID_CERT, RADWITNESS_RECONCILE_INTERVAL"
 	tests := []struct {
 		variable string
 		want     string
@@ -467,7 +469,7 @@ func TestParseRefusesVariables(t *testing.T) {
 		{"RADWITNESS_PROBE_INTERVAL=2s", "RADWITNESS_PROBE_INTERVAL: interval (2s) is shorter than the probe can take: 3 attempts of 1s are 3s"},
 		{"RADWITNESS_PROBE_PORT=radius", `RADWITNESS_PROBE_PORT: must be a whole number, not "radius"`},
 		{"RADWITNESS_PROBE_PORT=0", "RADWITNESS_PROBE_PORT: must be 1 to 65535, not 0"},
-		{"RADWITNESS_PROBE_METHOD=eap", `RADWITNESS_PROBE_METHOD: "eap" is not one of pap, chap, mschapv2, status-server, accounting`},
+		{"RADWITNESS_PROBE_METHOD=eap", `RADWITNESS_PROBE_METHOD: "eap" is not one of pap, chap, mschapv2, status-server, accounting, eap-md5, peap-mschapv2, eap-ttls-pap`},
 		{"RADWITNESS_HEALTH_HOLD_DOWN=20m", "RADWITNESS_HEALTH_HOLD_DOWN: hold_down_max (15m) is less than hold_down (20m)"},
 		{"RADWITNESS_FAIL_OPEN_BELOW=3", `RADWITNESS_FAIL_OPEN_BELOW: fail_open below 3 is more than the servers of group "g" that are not admin out (2)`},
 		{"RADWITNESS_FAIL_OPEN_BELOW=0", "RADWITNESS_FAIL_OPEN_BELOW: must be at least 1; to fail closed, write fail_open: off"},
@@ -551,8 +553,8 @@ func TestLookups(t *testing.T) {
 	}
 	for name, want := range map[string]time.Duration{"a": time.Minute, "b": 3 * time.Minute} {
 		s, ok := g.Server(name)
-		if !ok || s.Name != name || s.StaleAfter() != want {
-			t.Errorf("server %s is %q, %v, stale after %s, want %s", name, s.Name, ok, s.StaleAfter(), want)
+		if !ok || s.Name != name || s.Checks[0].StaleAfter() != want {
+			t.Errorf("server %s is %q, %v, stale after %s, want %s", name, s.Name, ok, s.Checks[0].StaleAfter(), want)
 		}
 	}
 	if _, ok := g.Server("c"); ok {

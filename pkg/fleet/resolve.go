@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +28,12 @@ const (
 	minReconcileInterval = duration(time.Second)
 	maxReconcileInterval = duration(15 * time.Minute)
 	maxPort              = 65535
+)
+
+// The ports of RADIUS, RFC 2865 section 3 and RFC 2866 section 3.
+const (
+	authenticationPort = 1812
+	accountingPort     = 1813
 )
 
 // layer is one of the forms that may set a key, and the place of its keys.
@@ -77,13 +86,14 @@ type resolver struct {
 	file    *fileForm
 	env     overrideForm
 	builtin defaultsForm
-	arns    map[string]place // target groups seen so far
+	arns    map[string]place  // target groups seen so far
+	bundles map[string]string // content of the CA files read so far, by path
 }
 
 // resolve checks a file's form, and fills in what it and the overrides leave
 // open. The fleet is valid only if nothing was noted in the report.
 func (r *report) resolve(file *fileForm, env overrideForm) *Fleet {
-	res := resolver{report: r, file: file, env: env, builtin: builtinDefaults(), arns: map[string]place{}}
+	res := resolver{report: r, file: file, env: env, builtin: builtinDefaults(), arns: map[string]place{}, bundles: map[string]string{}}
 	res.checkProbe(&file.Defaults.Probe, r.under("defaults.probe"))
 	res.checkHealth(&file.Defaults.Health, r.under("defaults.health"))
 
@@ -98,6 +108,7 @@ func (r *report) resolve(file *fileForm, env overrideForm) *Fleet {
 		res.checkName(r.at(join(key, "name")), file.Groups[i].Name, names)
 		fleet.Groups = append(fleet.Groups, res.group(key, &file.Groups[i]))
 	}
+	fleet.Files = slices.Sorted(maps.Keys(res.bundles))
 	fleet.Deploy = res.deploy(fleet)
 	return fleet
 }
@@ -138,6 +149,7 @@ func (r *resolver) group(key string, form *groupForm) Group {
 	r.checkHealth(&form.Health, r.under(join(key, "health")))
 	r.checkGroupSettings(form.Mode, form.ReconcileInterval, at)
 	r.checkCredentials(at("credentials"), form.Credentials)
+	r.checkChecks(form.Checks, at("checks"))
 
 	g := Group{
 		Name:              form.Name,
@@ -239,12 +251,16 @@ func (r *resolver) server(key string, form *serverForm, groupKey string, group *
 	if err != nil {
 		r.fail(at("address"), "%v", err)
 	}
+	r.checkChecks(form.Checks, at("checks"))
 	return Server{
 		Name:       form.Name,
 		Address:    address,
 		Admin:      firstOr(defaultAdmin, form.Admin),
 		Credential: firstOr("", form.Credentials, group.Credentials),
-		Probe: r.probe([]layer[probeForm]{
+		Checks: r.checks(form.Name, []layer[checksForm]{
+			{&checksForm{form.Checks}, at},
+			{&checksForm{group.Checks}, r.under(groupKey)},
+		}, []layer[probeForm]{
 			{&r.env.Probe, inVariables("probe")},
 			{&form.probeForm, at},
 			{&group.Probe, r.under(join(groupKey, "probe"))},
@@ -252,6 +268,39 @@ func (r *resolver) server(key string, form *serverForm, groupKey string, group *
 			{&r.builtin.Probe, builtin},
 		}),
 	}
+}
+
+// checksForm is what a server and a group have of checks.
+type checksForm struct{ list *[]checkForm }
+
+// checks returns the checks of a server: those that it or its group lists, or
+// the one that its probe settings are.
+func (r *resolver) checks(server string, lists []layer[checksForm], layers []layer[probeForm]) []Probe {
+	list := pick(lists, "checks", func(f *checksForm) *[]checkForm { return f.list })
+	if len(list.value) == 0 {
+		p := r.probe(layers)
+		p.Row = server
+		return []Probe{p}
+	}
+	var checks []Probe
+	for i := range list.value {
+		// The check's own keys come right after the variables; only its method comes first.
+		form := &list.value[i].probeForm
+		own := layer[probeForm]{form, r.under(fmt.Sprintf("%s[%d]", list.key, i))}
+		named := layer[probeForm]{&probeForm{Method: form.Method}, own.at}
+		all := append([]layer[probeForm]{named, layers[0], own}, layers[1:]...)
+		if firstOr("", form.Method) == Accounting {
+			// A port that stands further out is that of the other checks.
+			named.form.Port = new(firstOr(accountingPort, form.Port))
+		}
+		p := r.probe(all)
+		p.Row = server
+		if len(list.value) > 1 {
+			p.Row += "/" + string(p.Method)
+		}
+		checks = append(checks, p)
+	}
+	return checks
 }
 
 func (r *resolver) probe(layers []layer[probeForm]) Probe {
@@ -265,11 +314,14 @@ func (r *resolver) probe(layers []layer[probeForm]) Probe {
 	failure := pick(layers, "failure_on", func(f *probeForm) *[]health.Outcome { return f.FailureOn })
 	authenticator := pick(layers, "message_authenticator", func(f *probeForm) *MessageAuthenticator { return f.MessageAuthenticator })
 	nasIdentifier := pick(layers, "nas_identifier", func(f *probeForm) *string { return f.NASIdentifier })
+	attributes := pick(layers, "attributes", func(f *probeForm) *map[string]attributeForm { return f.Attributes })
+	caFile := pick(layers, "ca_file", func(f *probeForm) *string { return f.CAFile })
+	requireValid := pick(layers, "require_valid_cert", func(f *probeForm) *bool { return f.RequireValidCert })
 
 	if port.value == 0 {
-		port.value = 1812
+		port.value = authenticationPort
 		if method.value == Accounting {
-			port.value = 1813
+			port.value = accountingPort
 		}
 	}
 	p := Probe{
@@ -282,6 +334,12 @@ func (r *resolver) probe(layers []layer[probeForm]) Probe {
 		Criteria:             health.Criteria{HealthyOn: healthy.value, FailureOn: failure.value},
 		MessageAuthenticator: authenticator.value,
 		NASIdentifier:        nasIdentifier.value,
+		Attributes:           r.attributes(attributes),
+		CABundle:             r.caBundle(caFile),
+		RequireValidCert:     requireValid.value,
+	}
+	if requireValid.value && method.value.UsesTLS() && caFile.value == "" {
+		r.clash([]origin{requireValid.origin, method.origin}, "require_valid_cert needs a ca_file to check certificates of %s against", method.value)
 	}
 	if fast.value > interval.value {
 		r.clash([]origin{fast.origin, interval.origin}, "fast_interval (%s) is longer than interval (%s)", fast.value, interval.value)
@@ -296,6 +354,29 @@ func (r *resolver) probe(layers []layer[probeForm]) Probe {
 		}
 	}
 	return p
+}
+
+// caBundle reads a CA file; empty if none is given.
+func (r *resolver) caBundle(path setting[string]) string {
+	if path.place == (place{}) {
+		return ""
+	}
+	if content, ok := r.bundles[path.value]; ok {
+		return content
+	}
+	if !filepath.IsLocal(path.value) {
+		r.fail(path.place, "%s must be a relative path, beside this file or below: it is deployed with it", quote(path.value))
+		return ""
+	}
+	content, err := os.ReadFile(filepath.Join(filepath.Dir(r.report.file), path.value))
+	switch {
+	case err != nil:
+		r.fail(path.place, "cannot be read: %v", err)
+	case !x509.NewCertPool().AppendCertsFromPEM(content):
+		r.fail(path.place, "%s holds no certificate in PEM", quote(path.value))
+	}
+	r.bundles[path.value] = string(content)
+	return string(content)
 }
 
 // firstOr returns the first value that is set, or the default.

@@ -57,10 +57,12 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		"override in server": edit("name: a", "name: a, method: chap, port: 1, message_authenticator: off, interval: 7.5s"),
 		"long duration":      edit("name: g", "name: g\n    health: {hold_down_max: 1h30m}"),
 		"no failures":        edit("name: a", "name: a, failure_on: []"),
+		"checks":             edit("name: a", "name: a, checks: [pap, {method: accounting, port: 1}]"),
+		"attributes":         edit("name: a", `name: a, attributes: {Service-Type: Login-User, NAS-Port: 7, Cisco-AVPair: [a=b, "1"], Class: "7"}`),
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse("fleet.yaml", []byte(file), nil); err != nil {
+			if _, err := Parse(sampleFile, []byte(file), nil); err != nil {
 				t.Errorf("Parse: %v", err)
 			}
 			if err := schema.Validate(asJSON(t, file)); err != nil {
@@ -91,6 +93,11 @@ func TestSchemaRefusesWhatParseRefuses(t *testing.T) {
 		"no source":             edit("{env: C}", "{}"),
 		"type":                  edit("name: g", "name: g\n    prune: maybe"),
 		"list for a mapping":    edit("name: g", "name: g\n    probe: []"),
+		"no check":              edit("name: a", "name: a, checks: []"),
+		"check without method":  edit("name: a", "name: a, checks: [{port: 1}]"),
+		"unknown check":         edit("name: a", "name: a, checks: [smoke]"),
+		"attribute of nothing":  edit("name: a", "name: a, attributes: {Class: []}"),
+		"attribute mapping":     edit("name: a", "name: a, attributes: {Class: {a: b}}"),
 		"empty NAS-Identifier":  edit("name: a", `name: a, nas_identifier: ""`),
 	}
 	for name, file := range files {
@@ -241,6 +248,10 @@ func generateSchema(t *testing.T) *invopop.Schema {
 			s.Enum = append(s.Enum, days)
 		}
 	})
+	schema.Definitions["check"] = &invopop.Schema{
+		Description: schema.Definitions["check"].Description,
+		AnyOf:       []*invopop.Schema{enum(methods()), withRequired(schema.Definitions["check"], "method")},
+	}
 	set("server", "admin", func(s *invopop.Schema) { s.Default = defaultAdmin })
 
 	schema.Definitions["credential"].MinProperties = new(uint64(1))
@@ -274,6 +285,9 @@ func leafSchema(typ reflect.Type) *invopop.Schema {
 		return enum(architectures())
 	case reflect.TypeFor[duration]():
 		return &invopop.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`}
+	case reflect.TypeFor[attributeForm]():
+		one := []*invopop.Schema{{Type: "string", MinLength: new(uint64(1))}, {Type: "integer"}}
+		return &invopop.Schema{AnyOf: append(one, &invopop.Schema{Type: "array", MinItems: new(uint64(1)), Items: &invopop.Schema{AnyOf: one}})}
 	case reflect.TypeFor[floor]():
 		return &invopop.Schema{AnyOf: []*invopop.Schema{
 			{Type: "integer", Minimum: "1"},
@@ -281,6 +295,12 @@ func leafSchema(typ reflect.Type) *invopop.Schema {
 		}}
 	}
 	return nil
+}
+
+// withRequired is a schema that also asks for a property.
+func withRequired(s *invopop.Schema, property string) *invopop.Schema {
+	s.Required = append(s.Required, property)
+	return s
 }
 
 func enum[T ~string](words []T) *invopop.Schema {

@@ -8,11 +8,17 @@ import (
 
 // Member is one server of a group as the group decision sees it.
 type Member struct {
-	Server      string
+	Server  string
+	Checks  []Check // at least one; the worst of them is the server's standing
+	Drained string  // why an operator has taken it out; empty if none did
+}
+
+// Check is one of a member's checks, with its own row and its own state.
+type Check struct {
+	Row         string
 	State       State
 	Observation Observation   // newest image of its row; zero if it was never probed
 	StaleAfter  time.Duration // age of its newest conclusive result, against the group's newest round, past which it says nothing
-	Drained     string        // why an operator has taken it out; empty if none did
 }
 
 // Membership is what the decision wants for a server.
@@ -94,19 +100,29 @@ func (d Decision) Verdict(server string) (Verdict, bool) {
 func Decide(below int, members []Member) Decision {
 	var newest time.Time
 	for _, m := range members {
-		if m.Observation.Round.After(newest) {
-			newest = m.Observation.Round
+		for _, c := range m.Checks {
+			if c.Observation.Round.After(newest) {
+				newest = c.Observation.Round
+			}
 		}
 	}
 	d := Decision{Below: below, Verdicts: make([]Verdict, 0, len(members))}
+	cause := map[string]string{} // the check that each server's standing comes from, where it has several
+	held := 0
 	for _, m := range members {
-		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: m.standing(newest), Reason: m.Drained})
+		standing, row := m.standing(newest)
+		if standing == StandingHoldDown && m.answers(newest) {
+			held++
+		}
+		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: m.Drained})
+		if len(m.Checks) > 1 && standing != StandingSolid {
+			cause[m.Server] = " (" + row + ")"
+		}
 	}
 	slices.SortFunc(d.Verdicts, func(a, b Verdict) int { return strings.Compare(a.Server, b.Server) })
 
 	solid := d.Count(StandingSolid)
 	up := solid + d.Count(StandingInDoubt)
-	held := d.Count(StandingHoldDown)
 	switch {
 	case solid >= below:
 		d.Case = CaseServing
@@ -120,9 +136,9 @@ func Decide(below int, members []Member) Decision {
 	for i := range d.Verdicts {
 		v := &d.Verdicts[i]
 		var reason string
-		v.Membership, reason = place(d.Case, v.Standing)
+		v.Membership, reason = place(d.Case, v.Standing, solid+held >= below)
 		if v.Reason == "" {
-			v.Reason = reason
+			v.Reason = reason + cause[v.Server]
 		}
 		if v.Membership == In && (v.Standing == StandingHoldDown || v.Standing == StandingDown) {
 			d.FailOpen = true
@@ -131,16 +147,43 @@ func Decide(below int, members []Member) Decision {
 	return d
 }
 
-// standing classifies a member against the newest round of its group.
-func (m Member) standing(newest time.Time) Standing {
-	evidence, at := m.Observation.Evidence()
-	switch {
-	case m.Drained != "":
-		return StandingDrained
-	case evidence == NoEvidence, newest.Sub(at) > m.StaleAfter:
+// severity orders the standings that a check can have, worst first.
+func severity() []Standing {
+	return []Standing{StandingDown, StandingHoldDown, StandingStale, StandingUnknown, StandingInDoubt, StandingSolid}
+}
+
+// standing classifies a member against the newest round of its group: by the
+// worst of its checks, whose row it returns.
+func (m Member) standing(newest time.Time) (Standing, string) {
+	if m.Drained != "" {
+		return StandingDrained, ""
+	}
+	worst, row := StandingUnknown, ""
+	for i, c := range m.Checks {
+		s := c.standing(newest)
+		if i == 0 || slices.Index(severity(), s) < slices.Index(severity(), worst) {
+			worst, row = s, c.Row
+		}
+	}
+	return worst, row
+}
+
+// answers tells whether all checks of a member pass right now, be it in
+// hold-down. Only then is a member in hold-down one to lean on.
+func (m Member) answers(newest time.Time) bool {
+	return !slices.ContainsFunc(m.Checks, func(c Check) bool {
+		s := c.standing(newest)
+		return s != StandingHoldDown && s != StandingSolid
+	})
+}
+
+// standing classifies a check against the newest round of its group.
+func (c Check) standing(newest time.Time) Standing {
+	evidence, at := c.Observation.Evidence()
+	if evidence == NoEvidence || newest.Sub(at) > c.StaleAfter {
 		return StandingStale
 	}
-	switch m.State.Status {
+	switch c.State.Status {
 	case Up:
 		if evidence == Failure {
 			return StandingInDoubt
@@ -154,8 +197,10 @@ func (m Member) standing(newest time.Time) Standing {
 	return StandingUnknown
 }
 
-// place is the table of the group decision.
-func place(c Case, s Standing) (Membership, string) {
+// place is the table of the group decision. firm says that enough servers are
+// solidly up or in hold-down: those that are up but failing are nothing to lean
+// on when a server that is down leaves.
+func place(c Case, s Standing, firm bool) (Membership, string) {
 	switch s {
 	case StandingDrained:
 		return Out, "drained"
@@ -167,7 +212,7 @@ func place(c Case, s Standing) (Membership, string) {
 		return Keep, "no conclusive result lately"
 	}
 	switch {
-	case c == CaseDoubt:
+	case c == CaseDoubt, c == CaseRecovering && s == StandingDown && !firm:
 		return Keep, "kept: servers that are up are failing right now, the cause may be a common one"
 	case c == CaseOutage:
 		return In, "fail-open: too few servers answer"

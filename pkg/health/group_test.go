@@ -10,25 +10,33 @@ import (
 
 // member makes a member of the named standing whose evidence is at t0.
 func member(server string, standing health.Standing) health.Member {
-	m := health.Member{Server: server, StaleAfter: time.Minute, Observation: succeeding(t0, t0)}
+	m := health.Member{Server: server}
+	if standing == health.StandingDrained {
+		standing, m.Drained = health.StandingSolid, "patching"
+	}
+	m.Checks = []health.Check{check(server, standing)}
+	return m
+}
+
+// check makes a check of the named standing whose evidence is at t0.
+func check(row string, standing health.Standing) health.Check {
+	c := health.Check{Row: row, StaleAfter: time.Minute, Observation: succeeding(t0, t0)}
 	switch standing {
 	case health.StandingSolid:
-		m.State.Status = health.Up
+		c.State.Status = health.Up
 	case health.StandingInDoubt:
-		m.State.Status, m.Observation = health.Up, failing(1, t0)
+		c.State.Status, c.Observation = health.Up, failing(1, t0)
 	case health.StandingHoldDown:
-		m.State.Status = health.HoldDown
+		c.State.Status = health.HoldDown
 	case health.StandingDown:
-		m.State.Status, m.Observation = health.Down, failing(3, t0)
+		c.State.Status, c.Observation = health.Down, failing(3, t0)
 	case health.StandingUnknown:
-		m.Observation = failing(1, t0)
+		c.Observation = failing(1, t0)
 	case health.StandingStale:
-		m.State.Status = health.Down
-		m.Observation = health.Observation{Round: t0, Outcome: health.ProberError}
-	case health.StandingDrained:
-		m.State.Status, m.Drained = health.Up, "patching"
+		c.State.Status = health.Down
+		c.Observation = health.Observation{Round: t0, Outcome: health.ProberError}
 	}
-	return m
+	return c
 }
 
 func members(standings string) []health.Member {
@@ -57,7 +65,8 @@ func TestDecide(t *testing.T) {
 		{"SSS", 1, health.CaseServing, "iii", false},
 		{"SfHDusx", 1, health.CaseServing, "iiookko", false},
 		{"SfHDusx", 2, health.CaseDoubt, "iikkkko", false},
-		{"SfHDusx", 3, health.CaseRecovering, "iiiokko", true},
+		{"SfHDusx", 3, health.CaseRecovering, "iiikkko", true}, // one of the three is failing
+		{"SSHDusx", 3, health.CaseRecovering, "iiiokko", true},
 		{"SfHDusx", 4, health.CaseOutage, "iiiikko", true},
 		{"fff", 1, health.CaseDoubt, "iii", false},
 		{"ffD", 1, health.CaseDoubt, "iik", false},
@@ -117,7 +126,9 @@ func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
 		{time.Minute + time.Millisecond, health.StandingStale},
 	} {
 		// The group's newest round may be a probe that proved nothing.
-		other := health.Member{Server: "other", StaleAfter: time.Minute, Observation: health.Observation{Round: at(c.newest), Outcome: health.ProberError}}
+		other := health.Member{Server: "other", Checks: []health.Check{{
+			StaleAfter: time.Minute, Observation: health.Observation{Round: at(c.newest), Outcome: health.ProberError},
+		}}}
 		v, _ := health.Decide(1, []health.Member{old, other}).Verdict("old")
 		if v.Standing != c.want {
 			t.Errorf("newest round %v after: %s, want %s", c.newest, v.Standing, c.want)
@@ -132,9 +143,51 @@ func TestStaleIsMeasuredAgainstTheNewestRound(t *testing.T) {
 // on, and nobody is moved.
 func TestStatesWithoutRowsProveNothing(t *testing.T) {
 	m := member("a", health.StandingSolid)
-	m.Observation = health.Observation{}
+	m.Checks[0].Observation = health.Observation{}
 	v, _ := health.Decide(1, []health.Member{m}).Verdict("a")
 	if v.Standing != health.StandingStale || v.Membership != health.Keep {
 		t.Errorf("%s and %s, want %s and %s", v.Standing, v.Membership, health.StandingStale, health.Keep)
+	}
+}
+
+// A server with several checks stands where the worst of them does.
+func TestWorstCheckCounts(t *testing.T) {
+	order := []health.Standing{
+		health.StandingSolid, health.StandingInDoubt, health.StandingUnknown,
+		health.StandingStale, health.StandingHoldDown, health.StandingDown,
+	}
+	for i, better := range order {
+		for j := i; j < len(order); j++ {
+			worse := order[j]
+			a, b := check("s/pap", better), check("s/accounting", worse)
+			for _, checks := range [][]health.Check{{a, b}, {b, a}} {
+				d := health.Decide(0, []health.Member{{Server: "s", Checks: checks}})
+				v, alone := d.Verdicts[0], health.Decide(0, []health.Member{{Server: "s", Checks: []health.Check{b}}}).Verdicts[0]
+				if v.Standing != worse || v.Membership != alone.Membership {
+					t.Errorf("%s and %s: %s, %s", better, worse, v.Standing, v.Membership)
+				}
+				if want := alone.Reason + " (s/accounting)"; better != worse && v.Reason != want {
+					t.Errorf("%s and %s: reason %q, want %q", better, worse, v.Reason, want)
+				}
+			}
+		}
+	}
+}
+
+// A server in hold-down whose other check does not pass is none to lean on: a
+// server that is down stays in until there are enough of the others.
+func TestHoldDownWithAFailingCheckIsNoSupport(t *testing.T) {
+	for other, want := range map[health.Standing]health.Membership{
+		health.StandingSolid:    health.Out,
+		health.StandingHoldDown: health.Out,
+		health.StandingInDoubt:  health.In,
+		health.StandingUnknown:  health.In,
+		health.StandingStale:    health.In,
+	} {
+		held := health.Member{Server: "held", Checks: []health.Check{check("held/pap", health.StandingHoldDown), check("held/accounting", other)}}
+		v, _ := health.Decide(1, []health.Member{held, member("down", health.StandingDown)}).Verdict("down")
+		if v.Membership != want {
+			t.Errorf("hold-down and %s: the other is %s, want %s", other, v.Membership, want)
+		}
 	}
 }

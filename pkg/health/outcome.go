@@ -16,12 +16,13 @@ const (
 	Refused          Outcome = "refused"           // ICMP unreachable
 	BadAuthenticator Outcome = "bad_authenticator" // answers came, all with a wrong Response or Message-Authenticator
 	Malformed        Outcome = "malformed"         // answers came, none parses or fits the request
+	BadCertificate   Outcome = "bad_certificate"   // the server's certificate is not valid, and has to be
 	ProberError      Outcome = "prober_error"      // the fault is the prober's own
 )
 
 // Outcomes lists every outcome, in the order of the design's table.
 func Outcomes() []Outcome {
-	return []Outcome{Accept, Reject, Challenge, Alive, Timeout, Refused, BadAuthenticator, Malformed, ProberError}
+	return []Outcome{Accept, Reject, Challenge, Alive, Timeout, Refused, BadAuthenticator, Malformed, BadCertificate, ProberError}
 }
 
 // Evidence is what an outcome says about the server.

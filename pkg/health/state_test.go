@@ -133,7 +133,7 @@ func TestCriteriaEvidence(t *testing.T) {
 		health.Accept: health.Success, health.Alive: health.Success,
 		health.Reject: health.Failure, health.Timeout: health.Failure,
 		health.Challenge: health.NoEvidence, health.Refused: health.NoEvidence, health.BadAuthenticator: health.NoEvidence,
-		health.Malformed: health.NoEvidence, health.ProberError: health.NoEvidence,
+		health.Malformed: health.NoEvidence, health.BadCertificate: health.NoEvidence, health.ProberError: health.NoEvidence,
 	}
 	for _, o := range health.Outcomes() {
 		if got := c.Evidence(o); got != want[o] {

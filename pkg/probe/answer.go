@@ -1,12 +1,14 @@
 package probe
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/md5"
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,7 +18,6 @@ import (
 	"layeh.com/radius/rfc2869"
 
 	"radwitness/pkg/fleet"
-	"radwitness/pkg/health"
 )
 
 // The reasons to refuse a datagram. outcomeOf says what each makes of a probe.
@@ -37,9 +38,20 @@ const maxReplyMessage = 253
 
 // answer is an authentic answer to a transaction.
 type answer struct {
-	outcome              health.Outcome
-	replyMessage         string
+	code                 radius.Code
+	attributes           radius.Attributes
 	messageAuthenticator bool // it carried a valid one
+}
+
+// text is the answer's Reply-Message; several are joined by a space.
+func (a answer) text() []byte {
+	var parts [][]byte
+	for _, avp := range a.attributes {
+		if avp.Type == rfc2865.ReplyMessage_Type && len(avp.Attribute) > 0 {
+			parts = append(parts, avp.Attribute)
+		}
+	}
+	return bytes.Join(parts, []byte(" "))
 }
 
 // read judges a datagram: the answer, or the reason to refuse it. What cannot
@@ -59,26 +71,25 @@ func (t *transaction) read(datagram []byte) (answer, error) {
 		return answer{}, errIdentifier
 	}
 	code := radius.Code(b[0])
-	outcome, ok := t.method.outcome(code)
-	if !ok {
+	if !slices.Contains(t.fits, code) {
 		return answer{}, fmt.Errorf("%w: %v", errCode, code)
 	}
-	attributes, err := scan(b)
+	found, err := scan(b)
 	if err != nil {
 		return answer{}, err
 	}
 	if !t.authentic(b) {
 		return answer{}, errResponseAuthenticator
 	}
-	present, err := t.checkMessageAuthenticator(b, attributes.messageAuthenticators)
+	present, err := t.checkMessageAuthenticator(b, found)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{
-		outcome:              outcome,
-		replyMessage:         printable(attributes.replyMessage),
-		messageAuthenticator: present,
-	}, nil
+	attributes, err := radius.ParseAttributes(b[headerLength:])
+	if err != nil {
+		return answer{}, errAttribute
+	}
+	return answer{code: code, attributes: attributes, messageAuthenticator: present}, nil
 }
 
 // authentic tells whether the Response Authenticator of a packet is right, RFC
@@ -94,15 +105,15 @@ func (t *transaction) authentic(b []byte) bool {
 
 // checkMessageAuthenticator applies the policy and tells whether the packet
 // has a valid Message-Authenticator.
-func (t *transaction) checkMessageAuthenticator(b []byte, found []span) (bool, error) {
+func (t *transaction) checkMessageAuthenticator(b []byte, found layout) (bool, error) {
 	switch {
 	case t.policy == fleet.MessageAuthenticatorOff:
 		return false, nil
-	case len(found) > 1:
+	case len(found.messageAuthenticators) > 1:
 		return false, errMessageAuthenticatorForm
-	case len(found) == 1:
-		return t.verifyMessageAuthenticator(b, found[0])
-	case t.policy == fleet.MessageAuthenticatorRequired, t.seen:
+	case len(found.messageAuthenticators) == 1:
+		return t.verifyMessageAuthenticator(b, found.messageAuthenticators[0])
+	case t.policy == fleet.MessageAuthenticatorRequired, t.seen, found.eap: // RFC 3579 section 3.1 for EAP
 		return false, errMessageAuthenticatorMissing
 	}
 	return false, nil
@@ -110,51 +121,53 @@ func (t *transaction) checkMessageAuthenticator(b []byte, found []span) (bool, e
 
 // verifyMessageAuthenticator checks the attribute at s, RFC 3579 section 3.2:
 // an HMAC over the packet with the authenticator of the request and with zeros
-// in place of the value.
+// in place of the value. In an Accounting-Response, which that RFC does not
+// speak of, FreeRADIUS has zeros in place of the authenticator too.
 func (t *transaction) verifyMessageAuthenticator(b []byte, s span) (bool, error) {
 	if s.end-s.start != messageAuthenticatorLength {
 		return false, errMessageAuthenticatorForm
 	}
-	mac := hmac.New(md5.New, t.secret)
-	mac.Write(b[:4])
-	mac.Write(t.wire[4:headerLength])
-	mac.Write(b[headerLength:s.start])
-	mac.Write(make([]byte, messageAuthenticatorLength))
-	mac.Write(b[s.end:])
-	if !hmac.Equal(mac.Sum(nil), b[s.start:s.end]) {
-		return false, errMessageAuthenticator
+	matches := func(authenticator []byte) bool {
+		mac := hmac.New(md5.New, t.secret)
+		mac.Write(b[:4])
+		mac.Write(authenticator)
+		mac.Write(b[headerLength:s.start])
+		mac.Write(make([]byte, messageAuthenticatorLength))
+		mac.Write(b[s.end:])
+		return hmac.Equal(mac.Sum(nil), b[s.start:s.end])
 	}
-	return true, nil
+	accounting := radius.Code(b[0]) == radius.CodeAccountingResponse
+	if matches(t.wire[4:headerLength]) || accounting && matches(make([]byte, headerLength-4)) {
+		return true, nil
+	}
+	return false, errMessageAuthenticator
 }
 
 // span is where the value of an attribute stands in a packet.
 type span struct{ start, end int }
 
-// attributes are those of an answer that the codec looks at.
-type attributes struct {
+// layout is what an answer holds that bears on its authenticity.
+type layout struct {
 	messageAuthenticators []span
-	replyMessage          []byte // several are joined by a space
+	eap                   bool // it has an EAP-Message
 }
 
 // scan walks the attributes of a packet. All of them must parse.
-func scan(b []byte) (attributes, error) {
-	var found attributes
+func scan(b []byte) (layout, error) {
+	var found layout
 	for at := headerLength; at < len(b); {
 		if len(b)-at < 2 {
-			return attributes{}, errAttribute
+			return layout{}, errAttribute
 		}
 		value := span{at + 2, at + int(b[at+1])}
 		if value.end < value.start || value.end > len(b) {
-			return attributes{}, errAttribute
+			return layout{}, errAttribute
 		}
 		switch radius.Type(b[at]) {
 		case rfc2869.MessageAuthenticator_Type:
 			found.messageAuthenticators = append(found.messageAuthenticators, value)
-		case rfc2865.ReplyMessage_Type:
-			if len(found.replyMessage) > 0 {
-				found.replyMessage = append(found.replyMessage, ' ')
-			}
-			found.replyMessage = append(found.replyMessage, b[value.start:value.end]...)
+		case rfc2869.EAPMessage_Type:
+			found.eap = true
 		}
 		at = value.end
 	}

@@ -79,10 +79,10 @@ func TestReadOutcomes(t *testing.T) {
 		t.Run(tt.code.String(), func(t *testing.T) {
 			tr := mustTransact(t, testRequest())
 			got, err := tr.read(reply(t, tr, tt.code, messageAuthenticator(), avp(rfc2865.ReplyMessage_Type, "text")))
-			if !errors.Is(err, tt.err) || got.outcome != tt.want {
-				t.Fatalf("got %q, %v", got.outcome, err)
+			if !errors.Is(err, tt.err) || err == nil && accessOutcome(got.code) != tt.want {
+				t.Fatalf("got %v, %v", got.code, err)
 			}
-			if err == nil && (!got.messageAuthenticator || got.replyMessage != "text") {
+			if err == nil && (!got.messageAuthenticator || string(got.text()) != "text") {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -147,8 +147,8 @@ func TestReadPadding(t *testing.T) {
 		t.Fatalf("%d octets", len(bare))
 	}
 	padded := append(bytes.Clone(bare), 1, 2, 3, 4)
-	if got, err := tr.read(padded); err != nil || got.outcome != health.Accept {
-		t.Errorf("Length 20 in 24: %v, %v", got.outcome, err)
+	if got, err := tr.read(padded); err != nil || got.code != radius.CodeAccessAccept {
+		t.Errorf("Length 20 in 24: %v, %v", got.code, err)
 	}
 	long := bytes.Clone(padded)
 	binary.BigEndian.PutUint16(long[2:], 30)
@@ -236,7 +236,8 @@ func TestMessageAuthenticatorPolicies(t *testing.T) {
 func TestReadAsInRFC2865(t *testing.T) {
 	tests := []struct {
 		name, request, answer string
-		want                  answer
+		want                  radius.Code
+		text                  string
 	}{
 		{
 			"7.1 accept",
@@ -244,7 +245,7 @@ func TestReadAsInRFC2865(t *testing.T) {
 			 93 d4 13 ce 31 96 e4 3f 78 2a 0a ee 04 06 c0 a8 01 10 05 06 00 00 00 03`,
 			`02 00 00 26 86 fe 22 0e 76 24 ba 2a 10 05 f6 bf 9b 55 e0 b2 06 06 00 00 00 01 0f 06 00 00 00 00
 			 0e 06 c0 a8 01 03`,
-			answer{outcome: health.Accept},
+			radius.CodeAccessAccept, "",
 		},
 		{
 			"7.3 challenge",
@@ -253,13 +254,14 @@ func TestReadAsInRFC2865(t *testing.T) {
 			`0b 02 00 4e 36 f3 c8 76 4a e8 c7 11 57 40 3c 0c 71 ff 9c 45 12 30 43 68 61 6c 6c 65 6e 67 65 20
 			 33 32 37 36 39 34 33 30 2e 20 20 45 6e 74 65 72 20 72 65 73 70 6f 6e 73 65 20 61 74 20 70 72 6f
 			 6d 70 74 2e 18 0a 33 32 37 36 39 34 33 30`,
-			answer{outcome: health.Challenge, replyMessage: "Challenge 32769430.  Enter response at prompt."},
+			radius.CodeAccessChallenge, "Challenge 32769430.  Enter response at prompt.",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := &transaction{method: pap{}, wire: unhex(t, tt.request), secret: Secret("xyzzy5461")}
-			if got, err := tr.read(unhex(t, tt.answer)); err != nil || got != tt.want {
+			tr := &transaction{fits: accessRequest(nil).fits, wire: unhex(t, tt.request), secret: Secret("xyzzy5461")}
+			got, err := tr.read(unhex(t, tt.answer))
+			if err != nil || got.code != tt.want || string(got.text()) != tt.text || got.messageAuthenticator {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -298,8 +300,8 @@ func TestReplyMessage(t *testing.T) {
 				parts = append(parts, avp(rfc2865.ReplyMessage_Type, p))
 			}
 			got, err := tr.read(reply(t, tr, radius.CodeAccessReject, parts...))
-			if err != nil || got.replyMessage != tt.want {
-				t.Errorf("got %q, %v; want %q", got.replyMessage, err, tt.want)
+			if shown := printable(got.text()); err != nil || shown != tt.want {
+				t.Errorf("got %q, %v; want %q", shown, err, tt.want)
 			}
 		})
 	}
@@ -331,7 +333,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed, i%2 == 0, uint8(i), i%3 == 0)
 	}
 	f.Fuzz(func(t *testing.T, datagram []byte, resign bool, policy uint8, seen bool) {
-		tr := &transaction{method: pap{}, wire: tr.wire, secret: tr.secret, policy: policies[int(policy)%len(policies)], seen: seen}
+		tr := &transaction{fits: tr.fits, wire: tr.wire, secret: tr.secret, policy: policies[int(policy)%len(policies)], seen: seen}
 		if length := claimed(datagram); resign && length >= 20 {
 			sign(tr, datagram[:length])
 		}
@@ -346,8 +348,9 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if len(got.replyMessage) > 253 || strings.ContainsFunc(got.replyMessage, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			t.Errorf("Reply-Message %q", got.replyMessage)
+		text := printable(got.text())
+		if len(text) > 253 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			t.Errorf("Reply-Message %q", text)
 		}
 		b := datagram[:claimed(datagram)]
 		p, err := radius.Parse(b, tr.secret)
@@ -361,7 +364,8 @@ func FuzzRead(f *testing.F) {
 		if tr.policy != fleet.MessageAuthenticatorOff && present != got.messageAuthenticator {
 			t.Error("Message-Authenticator was overlooked")
 		}
-		if !present && (tr.policy == fleet.MessageAuthenticatorRequired || tr.policy == fleet.MessageAuthenticatorAuto && seen) {
+		_, eap := p.Lookup(rfc2869.EAPMessage_Type)
+		if !present && (tr.policy == fleet.MessageAuthenticatorRequired || tr.policy == fleet.MessageAuthenticatorAuto && (seen || eap)) {
 			t.Error("accepted without Message-Authenticator")
 		}
 		if got.messageAuthenticator {
@@ -388,4 +392,19 @@ func claimed(datagram []byte) int {
 		return 0
 	}
 	return length
+}
+
+// A server that tells its user the password must not bring it into a row.
+func TestSecretsOfTheServersWordsAreRedacted(t *testing.T) {
+	c := Credentials{SharedSecret: Secret("s3cr\\et"), Username: "u", Password: Secret("p4ss")}
+	for text, want := range map[string]string{
+		"welcome":             "welcome",
+		"your password: p4ss": "your password: [redacted]",
+		`p4ss s3cr\et`:        "[redacted] [redacted]",
+		`s3cr\\et`:            "[redacted]",
+	} {
+		if got := c.redact(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
 }

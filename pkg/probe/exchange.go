@@ -25,28 +25,32 @@ var (
 const stallLimit = time.Second
 
 // exchange sends the request up to attempts times over a connected socket and
-// returns the first valid answer, whichever transmission it is for. Each
-// transmission is the same datagram, and has timeout until the next one; the
-// whole takes no longer than attempts times timeout, whatever arrives. Bad
-// answers are remembered and reported if no good one comes.
-//
-// The socket is closed when the context ends. The result has what is known at
-// the end of the exchange, with an error or without.
-func (t *transaction) exchange(ctx context.Context, conn net.Conn, attempts int, timeout time.Duration) (Result, error) {
+// returns the first valid answer, whichever transmission it is for, and the
+// number of transmissions. Each transmission is the same datagram, and has
+// timeout until the next one; the whole is over after attempts times timeout,
+// and at the given end, whatever arrives. Bad answers are remembered and
+// reported if no good one comes. The socket is closed when the context ends.
+func (t *transaction) exchange(ctx context.Context, conn net.Conn, attempts int, timeout time.Duration, end time.Time) (answer, int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 
-	var res Result
 	var refusal error
 	datagram := make([]byte, radius.MaxPacketLength) // what is beyond it can only be padding
 	begin := time.Now()
-	for attempt := range attempts {
+	if last := begin.Add(time.Duration(attempts) * timeout); last.Before(end) {
+		end = last
+	}
+	sent := 0
+	for next := begin; sent == 0 || sent < attempts && next.Before(end); {
 		if _, err := conn.Write(t.wire); err != nil {
-			return res, sendingError(ctx, err)
+			return answer{}, sent, sendingError(ctx, err)
 		}
-		res.Transmissions++
-		if err := conn.SetReadDeadline(begin.Add(time.Duration(attempt+1) * timeout)); err != nil {
-			return res, ownError(ctx, "setting the read deadline", err)
+		sent++
+		if next = begin.Add(time.Duration(sent) * timeout); next.After(end) {
+			next = end
+		}
+		if err := conn.SetReadDeadline(next); err != nil {
+			return answer{}, sent, ownError(ctx, "setting the read deadline", err)
 		}
 		for {
 			n, err := conn.Read(datagram)
@@ -54,27 +58,22 @@ func (t *transaction) exchange(ctx context.Context, conn net.Conn, attempts int,
 				break
 			}
 			if err != nil {
-				return res, receivingError(ctx, err)
+				return answer{}, sent, receivingError(ctx, err)
 			}
 			a, err := t.read(datagram[:n])
 			if err == nil {
-				res.Latency = time.Since(begin)
-				res.Outcome = a.outcome
-				res.ReplyMessage = a.replyMessage
-				res.MessageAuthenticator = a.messageAuthenticator
-				return res, nil
+				return a, sent, nil
 			}
 			refusal = graver(refusal, err)
 		}
 	}
-	budget := time.Duration(attempts) * timeout
-	switch late := time.Since(begin) - budget; {
+	switch late := time.Since(end); {
 	case late > stallLimit:
-		return res, fmt.Errorf("the prober was stalled for %v", late.Round(time.Millisecond))
+		return answer{}, sent, fmt.Errorf("the prober was stalled for %v", late.Round(time.Millisecond))
 	case refusal != nil:
-		return res, refusal
+		return answer{}, sent, refusal
 	}
-	return res, fmt.Errorf("%w within %v", errNoAnswer, budget)
+	return answer{}, sent, fmt.Errorf("%w within %v", errNoAnswer, end.Sub(begin).Round(time.Millisecond))
 }
 
 // graver picks the refusal to report. One with a wrong authenticator tells
@@ -96,14 +95,19 @@ func outcomeOf(err error) health.Outcome {
 		return health.Refused
 	case errors.Is(err, errResponseAuthenticator),
 		errors.Is(err, errMessageAuthenticator),
-		errors.Is(err, errMessageAuthenticatorMissing):
+		errors.Is(err, errMessageAuthenticatorMissing),
+		errors.Is(err, errImpostor):
 		return health.BadAuthenticator
+	case errors.Is(err, errCertificate):
+		return health.BadCertificate
 	case errors.Is(err, errShort),
 		errors.Is(err, errLength),
 		errors.Is(err, errIdentifier),
 		errors.Is(err, errCode),
 		errors.Is(err, errAttribute),
-		errors.Is(err, errMessageAuthenticatorForm):
+		errors.Is(err, errMessageAuthenticatorForm),
+		errors.Is(err, errEAP),
+		errors.Is(err, errTLS):
 		return health.Malformed
 	}
 	return health.ProberError

@@ -272,9 +272,13 @@ func TestExchange(t *testing.T) {
 				tr := mustTransact(t, testRequest())
 				s := newSocket()
 				tt.schedule(s, reply(t, tr, radius.CodeAccessAccept, messageAuthenticator()), reply(t, tr, radius.CodeAccessReject))
-				res, err := tr.exchange(t.Context(), s, 3, second)
+				var res Result
+				a, sent, err := tr.exchange(t.Context(), s, 3, second, s.begin.Add(time.Hour))
+				res.Transmissions = sent
 				if err != nil {
 					res.Outcome, res.Reason = outcomeOf(err), err.Error()
+				} else {
+					res.Outcome, res.Latency = accessOutcome(a.code), time.Since(s.begin)
 				}
 				if res.Outcome != tt.outcome || res.Reason != tt.reason {
 					t.Errorf("got %s (%s), want %s (%s)", res.Outcome, res.Reason, tt.outcome, tt.reason)
@@ -287,6 +291,29 @@ func TestExchange(t *testing.T) {
 				}
 				checkTransmissions(t, s, tr.wire, res.Transmissions)
 			})
+		})
+	}
+}
+
+// A later transaction of a conversation has only what is left of its budget.
+func TestExchangeIsOverAtTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		end           time.Duration
+		transmissions int
+		reason        string
+	}{
+		{1500 * time.Millisecond, 2, "no answer within 1.5s"},
+		{2 * time.Second, 2, "no answer within 2s"},
+		{2*time.Second + time.Millisecond, 3, "no answer within 2.001s"},
+		{0, 1, "no answer within 0s"}, // no time is left, but what was begun is sent
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr := mustTransact(t, testRequest())
+			s := newSocket()
+			_, sent, err := tr.exchange(t.Context(), s, 3, time.Second, s.begin.Add(tt.end))
+			if err == nil || err.Error() != tt.reason || sent != tt.transmissions || time.Since(s.begin) != tt.end {
+				t.Errorf("end %v: %d transmissions, over after %v, %v", tt.end, sent, time.Since(s.begin), err)
+			}
 		})
 	}
 }
@@ -348,12 +375,12 @@ func TestExchangeEndsWithItsContext(t *testing.T) {
 				s.arrives(time.Millisecond, []byte("junk"), nil) // is no verdict on an exchange that did not finish
 				ctx, cancel := tt.start(t.Context())
 				defer cancel()
-				res, err := tr.exchange(ctx, s, 3, time.Second)
+				_, sent, err := tr.exchange(ctx, s, 3, time.Second, s.begin.Add(time.Hour))
 				if err == nil || err.Error() != tt.reason || outcomeOf(err) != health.ProberError {
 					t.Errorf("got %v, want %s", err, tt.reason)
 				}
-				if ends := time.Since(s.begin); ends != 1500*time.Millisecond || res.Transmissions != 2 {
-					t.Errorf("over after %v and %d transmissions", ends, res.Transmissions)
+				if ends := time.Since(s.begin); ends != 1500*time.Millisecond || sent != 2 {
+					t.Errorf("over after %v and %d transmissions", ends, sent)
 				}
 			})
 		})
@@ -376,6 +403,10 @@ func TestOutcomeOf(t *testing.T) {
 		{errIdentifier, health.Malformed},
 		{errCode, health.Malformed},
 		{errAttribute, health.Malformed},
+		{errEAP, health.Malformed},
+		{errTLS, health.Malformed},
+		{errImpostor, health.BadAuthenticator},
+		{errCertificate, health.BadCertificate},
 		{context.Canceled, health.ProberError},
 		{syscall.EMFILE, health.ProberError},
 		{io.ErrUnexpectedEOF, health.ProberError}, // nobody knows what it means here
@@ -398,13 +429,12 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		func(r *Request) { r.Credentials.Password = Secret(long) },
 		func(r *Request) { r.Credentials.Username = strings.Repeat(user, 100) },
 		func(r *Request) { r.NASIdentifier = strings.Repeat("x", 300) },
-		func(r *Request) { r.Method = "none" },
 	}
 	for i, change := range changes {
 		r := testRequest()
 		r.Credentials = Credentials{SharedSecret: Secret(secret), Username: user, Password: Secret(password)}
 		change(&r)
-		_, err := newTransaction(r, localhost)
+		_, err := newTransaction(r, papQuestion(r.Credentials), localhost)
 		if err == nil {
 			t.Fatalf("change %d: no error", i)
 		}

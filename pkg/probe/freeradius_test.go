@@ -61,3 +61,67 @@ func TestFreeRADIUS(t *testing.T) {
 		t.Errorf("after it was stopped: %+v", res)
 	}
 }
+
+// An expired certificate is seen, and is a failure where the policy says so; so
+// is one that another CA made. Both versions of TLS are spoken.
+func TestCertificatesAgainstFreeRADIUS(t *testing.T) {
+	users := map[string]string{labUser: labPassword}
+	current := freeradiustest.Start(t, freeradiustest.Config{Secret: labSecret, Users: users, TLS: "1.3"})
+	expired := freeradiustest.Start(t, freeradiustest.Config{Secret: labSecret, Users: users, ValidFor: -time.Hour})
+	tests := []struct {
+		name     string
+		server   *freeradiustest.Server
+		ca       []byte
+		required bool
+		outcome  health.Outcome
+		chain    string // begins so
+	}{
+		{"valid", current, current.CA(), true, health.Accept, "valid"},
+		{"no CA to check against", current, nil, false, health.Accept, "not checked"},
+		{"another CA", current, expired.CA(), false, health.Accept, "x509: certificate signed by unknown authority"},
+		{"another CA, required", current, expired.CA(), true, health.BadCertificate, "x509: certificate signed by unknown authority"},
+		{"expired", expired, expired.CA(), false, health.Accept, "x509: certificate has expired"},
+		{"expired, required", expired, expired.CA(), true, health.BadCertificate, "x509: certificate has expired"},
+	}
+	for _, tt := range tests {
+		for _, m := range []fleet.Method{fleet.PEAP, fleet.TTLS} {
+			t.Run(tt.name+", "+string(m), func(t *testing.T) {
+				r := labRequest(m, tt.server.Addr(), tt.ca)
+				r.Certificate.Required = tt.required
+				if tt.ca == nil {
+					r.Certificate.Roots = nil
+				}
+				var prober probe.Prober
+				res := prober.Probe(t.Context(), r)
+				c := res.Certificate
+				if res.Outcome != tt.outcome || !strings.HasPrefix(c.Chain, tt.chain) || !c.NotAfter.Equal(tt.server.Expires()) {
+					t.Errorf("got %+v", res)
+				}
+				if c.Subject != "CN=radius.example.com,O=radwitness" || c.Issuer != "CN=Test CA,O=radwitness" || (c.DaysLeft(time.Now()) < 0) != (tt.server == expired) {
+					t.Errorf("certificate %+v", c)
+				}
+			})
+		}
+	}
+}
+
+// FreeRADIUS holds rejects back: a reject after a second is an answer, F11. So
+// is one to a user of a domain, F12.
+func TestDelayedRejectsAndDomains(t *testing.T) {
+	const domainUser = `CORP\probe`
+	server := freeradiustest.Start(t, freeradiustest.Config{
+		Secret: labSecret, Anybody: labPassword, RejectDelay: 1,
+	})
+	var prober probe.Prober
+	for _, m := range []fleet.Method{fleet.MSCHAPv2, fleet.PEAP} {
+		r := labRequest(m, server.Addr(), server.CA())
+		r.Credentials.Username = domainUser
+		if res := prober.Probe(t.Context(), r); res.Outcome != health.Accept {
+			t.Errorf("%s: got %+v", m, res)
+		}
+		r.Credentials.Password = probe.Secret("wrong")
+		if res := prober.Probe(t.Context(), r); res.Outcome != health.Reject || res.Duration < 900*time.Millisecond {
+			t.Errorf("%s with a wrong password: got %+v", m, res)
+		}
+	}
+}

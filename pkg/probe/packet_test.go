@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/md5"
 	"encoding/hex"
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,7 +38,7 @@ func testRequest() Request {
 // mustTransact encodes a request that must encode.
 func mustTransact(t testing.TB, r Request) *transaction {
 	t.Helper()
-	tr, err := newTransaction(r, localhost)
+	tr, err := newTransaction(r, papQuestion(r.Credentials), localhost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,8 @@ func TestNASAddress(t *testing.T) { // F16
 	}
 	for _, tt := range tests {
 		t.Run(tt.local, func(t *testing.T) {
-			tr, err := newTransaction(testRequest(), netip.MustParseAddr(tt.local))
+			r := testRequest()
+			tr, err := newTransaction(r, papQuestion(r.Credentials), netip.MustParseAddr(tt.local))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,6 +142,30 @@ func TestNASAddress(t *testing.T) { // F16
 				t.Errorf("type %d value %s, want type %d value %s", last.Type, got, tt.kind, tt.value)
 			}
 		})
+	}
+}
+
+func TestConfiguredAttributes(t *testing.T) {
+	r := testRequest()
+	r.Attributes = []fleet.Attribute{
+		{Name: "Cisco-AVPair", Vendor: 9, Type: 1, Value: []byte("a=b")},
+		{Name: "NAS-IP-Address", Type: 4, Value: []byte{192, 0, 2, 7}},
+		{Name: "Service-Type", Type: 6, Value: []byte{0, 0, 0, 2}},
+	}
+	p, err := radius.Parse(mustTransact(t, r).wire, r.Credentials.SharedSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hex.EncodeToString(p.Get(rfc2865.VendorSpecific_Type)); got != "00000009"+"0105613d62" {
+		t.Errorf("Vendor-Specific %s", got)
+	}
+	// The configured address stands for the socket's own.
+	want := []radius.Type{
+		rfc2869.MessageAuthenticator_Type, rfc2865.UserName_Type, rfc2865.UserPassword_Type, rfc2865.NASIdentifier_Type,
+		rfc2865.VendorSpecific_Type, rfc2865.NASIPAddress_Type, rfc2865.ServiceType_Type,
+	}
+	if got := types(p); !slices.Equal(got, want) || !rfc2865.NASIPAddress_Get(p).Equal(net.IPv4(192, 0, 2, 7)) {
+		t.Errorf("attributes %v, want %v", got, want)
 	}
 }
 
@@ -196,14 +223,18 @@ func TestRequestThatCannotBeEncoded(t *testing.T) {
 		{"NAS-Identifier of 254", func(r *Request) { r.NASIdentifier = text(254) }, "NAS-Identifier is longer than 253 octets"},
 		{"no shared secret", func(r *Request) { r.Credentials.SharedSecret = nil }, "shared secret is empty"},
 		{"empty shared secret", func(r *Request) { r.Credentials.SharedSecret = Secret{} }, "shared secret is empty"},
-		{"no method", func(r *Request) { r.Method = "" }, `method "" is not supported`},
-		{"unknown method", func(r *Request) { r.Method = "kerberos" }, `method "kerberos" is not supported`},
+		{"attribute of 253", func(r *Request) {
+			r.Attributes = []fleet.Attribute{{Name: "Class", Type: 25, Value: []byte(text(253))}}
+		}, ""},
+		{"attribute of 254", func(r *Request) {
+			r.Attributes = []fleet.Attribute{{Name: "Class", Type: 25, Value: []byte(text(254))}}
+		}, "attribute Class is longer than 253 octets"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := testRequest()
 			tt.change(&r)
-			_, err := newTransaction(r, localhost)
+			_, err := newTransaction(r, papQuestion(r.Credentials), localhost)
 			switch {
 			case tt.reason == "" && err != nil:
 				t.Errorf("got %v", err)
@@ -215,8 +246,16 @@ func TestRequestThatCannotBeEncoded(t *testing.T) {
 }
 
 func TestSupported(t *testing.T) {
-	if got := Supported(); !slices.Equal(got, []fleet.Method{fleet.PAP}) {
+	want := []fleet.Method{
+		fleet.Accounting, fleet.CHAP, fleet.EAPMD5, fleet.TTLS, fleet.MSCHAPv2, fleet.PAP, fleet.PEAP, fleet.StatusServer,
+	}
+	if got := Supported(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+	for _, name := range []fleet.Method{"", "kerberos"} {
+		if _, err := methodOf(name); err == nil || err.Error() != fmt.Sprintf("method %q is not supported", name) {
+			t.Errorf("method %q: %v", name, err)
+		}
 	}
 }
 
@@ -234,7 +273,7 @@ func TestHidePasswordAsInRFC2865(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &radius.Packet{Secret: []byte("xyzzy5461")}
 			copy(p.Authenticator[:], unhex(t, tt.authenticator))
-			if err := (pap{}).fill(p, Credentials{Username: tt.user, Password: Secret(tt.password)}); err != nil {
+			if err := papQuestion(Credentials{Username: tt.user, Password: Secret(tt.password)}).fill(p); err != nil {
 				t.Fatal(err)
 			}
 			if got := hex.EncodeToString(p.Get(rfc2865.UserPassword_Type)); got != tt.hidden {

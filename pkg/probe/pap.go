@@ -16,24 +16,47 @@ const (
 )
 
 // pap is an Access-Request with a hidden User-Password, RFC 2865 section 5.2.
-type pap struct{}
-
-func (pap) fill(p *radius.Packet, c Credentials) error {
-	p.Code = radius.CodeAccessRequest
-	if err := addUserName(p, c.Username); err != nil {
-		return err
+func pap(c *conversation) (health.Outcome, error) {
+	a, err := c.ask(papQuestion(c.request.Credentials))
+	if err != nil {
+		return "", err
 	}
-	if len(c.Password) > maxUserPassword {
-		return fmt.Errorf("password is longer than %d octets", maxUserPassword)
-	}
-	if err := rfc2865.UserPassword_Add(p, c.Password); err != nil {
-		return fmt.Errorf("hiding the password: %w", err)
-	}
-	return nil
+	return accessOutcome(a.code), nil
 }
 
-func (pap) outcome(code radius.Code) (health.Outcome, bool) {
-	return accessOutcome(code)
+func papQuestion(c Credentials) question {
+	return accessRequest(func(p *radius.Packet) error {
+		if err := addUserName(p, c.Username); err != nil {
+			return err
+		}
+		if len(c.Password) > maxUserPassword {
+			return fmt.Errorf("password is longer than %d octets", maxUserPassword)
+		}
+		if err := rfc2865.UserPassword_Add(p, c.Password); err != nil {
+			return fmt.Errorf("hiding the password: %w", err)
+		}
+		return nil
+	})
+}
+
+// accessRequest is a question by Access-Request.
+func accessRequest(fill func(*radius.Packet) error) question {
+	return question{
+		code: radius.CodeAccessRequest,
+		fits: []radius.Code{radius.CodeAccessAccept, radius.CodeAccessReject, radius.CodeAccessChallenge},
+		fill: fill,
+	}
+}
+
+// accessOutcome reads the code of an answer that fits an Access-Request.
+func accessOutcome(code radius.Code) health.Outcome {
+	switch code {
+	case radius.CodeAccessAccept:
+		return health.Accept
+	case radius.CodeAccessReject:
+		return health.Reject
+	}
+	return health.Challenge
 }
 
 // addUserName adds the User-Name, RFC 2865 section 5.1.
@@ -45,17 +68,4 @@ func addUserName(p *radius.Packet, name string) error {
 		return fmt.Errorf("user name is longer than %d octets", maxAttributeValue)
 	}
 	return rfc2865.UserName_AddString(p, name)
-}
-
-// accessOutcome reads the answer to an Access-Request.
-func accessOutcome(code radius.Code) (health.Outcome, bool) {
-	switch code {
-	case radius.CodeAccessAccept:
-		return health.Accept, true
-	case radius.CodeAccessReject:
-		return health.Reject, true
-	case radius.CodeAccessChallenge:
-		return health.Challenge, true
-	}
-	return "", false
 }

@@ -1,5 +1,5 @@
-// Package probe makes one RADIUS transaction and says what came of it. It
-// knows RADIUS and nothing of AWS.
+// Package probe asks a RADIUS server once, by one of several methods, and says
+// what came of it. It knows RADIUS and nothing of AWS.
 //
 // It differs from a RADIUS client in what it is asked: not "may this user log
 // in" but "does this server answer, and if it does not, why". So it keeps the
@@ -19,7 +19,7 @@ import (
 	"radwitness/pkg/health"
 )
 
-// Request is one transaction to make.
+// Request is one probe to make.
 type Request struct {
 	Server                   netip.AddrPort
 	Method                   fleet.Method
@@ -28,18 +28,27 @@ type Request struct {
 	MessageAuthenticator     fleet.MessageAuthenticator // empty means auto
 	MessageAuthenticatorSeen bool                       // an earlier answer of this server carried one
 	NASIdentifier            string
+	Attributes               []fleet.Attribute // to add to every packet
+	Certificate              CertificatePolicy // of the TLS methods
 	Credentials              Credentials
 }
 
-// Result is what came of a transaction.
+// budget is the longest that the transactions of the probe may take together.
+func (r Request) budget() time.Duration {
+	return time.Duration(r.Attempts) * r.AttemptTimeout
+}
+
+// Result is what came of a probe.
 type Result struct {
 	Outcome              health.Outcome
 	Reason               string        // why, in a few words; empty for an answer that needs no explanation
-	Latency              time.Duration // first transmission to valid answer; 0 without one
+	Latency              time.Duration // first transmission to the last valid answer; 0 without one
 	Duration             time.Duration // of the whole probe
+	Transactions         int           // requests that were made; the methods with one answer make one
 	Transmissions        int           // datagrams sent
 	ReplyMessage         string        // printable text of the answer's Reply-Message, at most 253 bytes
 	MessageAuthenticator bool          // the answer carried a valid Message-Authenticator
+	Certificate          Certificate   // zero unless the server showed one
 }
 
 // Prober makes probes. The zero value is ready to use, and any number of
@@ -48,7 +57,7 @@ type Prober struct {
 	Dialer net.Dialer // opens the sockets
 }
 
-// Probe makes one transaction. It returns within the request's budget of
+// Probe makes one probe: a transaction, or as many as the method takes. It returns within the request's budget of
 // Attempts times AttemptTimeout, or at once when ctx ends. An end of ctx within
 // the budget is the prober's own error, so give it longer than that.
 //
@@ -60,15 +69,19 @@ func (p *Prober) Probe(ctx context.Context, r Request) Result {
 	res, err := p.transact(ctx, r)
 	if err != nil {
 		res.Outcome = outcomeOf(err)
-		res.Reason = err.Error()
+		res.Reason = r.Credentials.redact(err.Error())
 	}
 	res.Duration = time.Since(begin)
 	return res
 }
 
-// transact opens a socket, encodes the request and exchanges it.
+// transact opens a socket and has the method's conversation over it.
 func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	if err := r.check(); err != nil {
+		return Result{}, err
+	}
+	ask, err := methodOf(r.Method)
+	if err != nil {
 		return Result{}, err
 	}
 	conn, err := p.Dialer.DialUDP(ctx, "udp", netip.AddrPort{}, r.Server)
@@ -76,11 +89,9 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 		return Result{}, ownError(ctx, "opening a socket", err)
 	}
 	defer func() { _ = conn.Close() }()
-	t, err := newTransaction(r, conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr())
-	if err != nil {
-		return Result{}, err
-	}
-	return t.exchange(ctx, conn, r.Attempts, r.AttemptTimeout)
+	c := converse(ctx, conn, r, conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr())
+	c.result.Outcome, err = ask(c)
+	return c.result, err
 }
 
 // check refuses what cannot be probed, before a socket is opened.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"layeh.com/radius"
+	"layeh.com/radius/rfc2865"
+	"layeh.com/radius/rfc2869"
 	"layeh.com/radius/rfc3162"
 
 	"radwitness/pkg/fleet"
@@ -410,14 +413,94 @@ func TestResultHasNoSecrets(t *testing.T) {
 	var prober probe.Prober
 	for _, fault := range radiustest.Faults() {
 		set(t, server, fault)
-		r := to(server.Addr())
-		r.AttemptTimeout, r.Attempts = 20*time.Millisecond, 1
-		res := prober.Probe(t.Context(), r)
-		shown := res.Reason + res.ReplyMessage
-		for _, hidden := range []string{secret, password, hex.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(password))} {
-			if strings.Contains(shown, hidden) {
-				t.Errorf("%v: a secret is in %q", fault, shown)
+		for _, m := range probe.Supported() {
+			r := to(server.Addr())
+			r.Method, r.AttemptTimeout, r.Attempts = m, 10*time.Millisecond, 1
+			res := prober.Probe(t.Context(), r)
+			shown := res.Reason + res.ReplyMessage
+			for _, hidden := range []string{secret, password, hex.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(password))} {
+				if strings.Contains(shown, hidden) {
+					t.Errorf("%v, %s: a secret is in %q", fault, m, shown)
+				}
 			}
 		}
+	}
+}
+
+// BlastRADIUS, CVE-2024-3596: a forger in the path can turn one answer into
+// another under a right Response Authenticator, with attributes that he chose,
+// Proxy-State for noise among them. He cannot make a Message-Authenticator. Here
+// he knows the secret, so that the Response Authenticator is right, and does all
+// but that.
+func TestForgedAnswers(t *testing.T) {
+	const (
+		auto     = fleet.MessageAuthenticatorAuto
+		required = fleet.MessageAuthenticatorRequired
+		off      = fleet.MessageAuthenticatorOff
+	)
+	// forge makes an accept of a reject, signed, with other attributes.
+	forge := func(keep func(a *radius.AVP) bool, add ...*radius.AVP) func(request, answer []byte) []byte {
+		return func(request, answer []byte) []byte {
+			p, err := radius.Parse(answer, []byte(secret))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Code = radius.CodeAccessAccept
+			copy(p.Authenticator[:], request[4:20])
+			p.Attributes = slices.DeleteFunc(p.Attributes, func(a *radius.AVP) bool { return !keep(a) })
+			p.Attributes = append(p.Attributes, add...)
+			forged, err := p.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return forged
+		}
+	}
+	noise := &radius.AVP{Type: rfc2865.ProxyState_Type, Attribute: bytes.Repeat([]byte("collision"), 20)}
+	all := func(*radius.AVP) bool { return true }
+	unauthenticated := func(a *radius.AVP) bool { return a.Type != rfc2869.MessageAuthenticator_Type }
+	wrong := &radius.AVP{Type: rfc2869.MessageAuthenticator_Type, Attribute: bytes.Repeat([]byte("x"), 16)}
+	reflected := func(request, answer []byte) []byte { // everything that the prober sent, sent back
+		p, err := radius.Parse(request, []byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return forge(func(*radius.AVP) bool { return false }, p.Attributes...)(request, answer)
+	}
+	tests := []struct {
+		name   string
+		policy fleet.MessageAuthenticator
+		seen   bool
+		forge  func(request, answer []byte) []byte
+		want   health.Outcome
+	}{
+		{"with the reject's own", auto, false, forge(all), health.BadAuthenticator},
+		{"with the reject's own, required", required, false, forge(all), health.BadAuthenticator},
+		{"with a wrong one", auto, false, forge(unauthenticated, wrong), health.BadAuthenticator},
+		{"with a wrong one after Proxy-State", auto, false, forge(unauthenticated, noise, noise, wrong), health.BadAuthenticator},
+		{"with the request's own", auto, false, reflected, health.BadAuthenticator},
+		{"without, required", required, false, forge(unauthenticated, noise), health.BadAuthenticator},
+		{"without, from a server that sends it", auto, true, forge(unauthenticated, noise), health.BadAuthenticator},
+		// What the policies cannot tell: a server that never sends one is not told
+		// from a forger by auto, and off asks for nothing.
+		{"without, from a server that never did", auto, false, forge(unauthenticated, noise), health.Accept},
+		{"with a wrong one, off", off, true, forge(unauthenticated, wrong, noise), health.Accept},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := radiustest.Start(t, config())
+			set(t, server, radiustest.RejectAll)
+			addr := relay(t, server.Addr(), func(own *net.UDPConn, client netip.AddrPort, answer []byte) {
+				requests := server.Requests()
+				send(own, client, tt.forge(requests[len(requests)-1], answer))
+			})
+			r := to(addr)
+			briefly(&r)
+			r.MessageAuthenticator, r.MessageAuthenticatorSeen = tt.policy, tt.seen
+			var prober probe.Prober
+			if res := prober.Probe(t.Context(), r); res.Outcome != tt.want {
+				t.Errorf("got %+v, want %s", res, tt.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 const redacted = "[redacted]"
@@ -33,4 +34,16 @@ type Credentials struct {
 	SharedSecret Secret // between the NAS and the server, RFC 2865 section 3
 	Username     string
 	Password     Secret
+}
+
+// redact replaces the secrets in a text of the server's: one that repeats a
+// password to its user must not bring it into a row.
+func (c Credentials) redact(text string) string {
+	for _, s := range []Secret{c.SharedSecret, c.Password} {
+		if len(s) > 0 {
+			text = strings.ReplaceAll(text, string(s), redacted)
+			text = strings.ReplaceAll(text, printable(s), redacted)
+		}
+	}
+	return text
 }

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"radwitness/pkg/credentials"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/probe"
@@ -32,7 +34,7 @@ type Report struct {
 	Results      []ServerReport `json:"results"`
 }
 
-// ServerReport is what a probe by hand found.
+// ServerReport is what a probe by hand found: one for each check of a server.
 type ServerReport struct {
 	Group         string         `json:"group"`
 	Server        string         `json:"server"`
@@ -45,6 +47,18 @@ type ServerReport struct {
 	Transmissions int            `json:"transmissions"`
 	ReplyMessage  string         `json:"reply_message,omitempty"`
 	Recorded      bool           `json:"recorded"`
+
+	Certificate     *CertificateReport `json:"certificate,omitempty"`      // of the methods with TLS
+	CredentialStage credentials.Stage  `json:"credential_stage,omitempty"` // absent with the current credentials
+}
+
+// CertificateReport is the certificate that a server showed.
+type CertificateReport struct {
+	Subject   string    `json:"subject"`
+	Issuer    string    `json:"issuer"`
+	ExpiresAt time.Time `json:"expires_at"`
+	DaysLeft  float64   `json:"days_left"` // whole days, rounded down
+	Chain     string    `json:"chain"`     // "valid", "not checked", or what is wrong with it
 }
 
 // scheduled is an event of EventBridge: a rule's, or a Scheduler's whose input
@@ -108,7 +122,7 @@ func (p *Prober) Report(ctx context.Context, r Request) (Report, error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
 		defer cancel()
 	}
-	if r.Write {
+	if p.Store != nil {
 		p.load(ctx, members)
 	}
 	round := time.Now().UTC().Truncate(time.Millisecond)
@@ -132,18 +146,27 @@ func (p *Prober) Report(ctx context.Context, r Request) (Report, error) {
 	return report, errors.Join(failures...)
 }
 
-func serverReport(m member, r probe.Result) ServerReport {
-	return ServerReport{
-		Group: m.key.group, Server: m.key.server,
+func serverReport(m member, r finding) ServerReport {
+	s := ServerReport{
+		Group: m.key.group, Server: m.server.Name,
 		Address:       m.address().String(),
-		Method:        m.server.Probe.Method,
+		Method:        m.check.Method,
 		Outcome:       r.Outcome,
-		Healthy:       m.server.Probe.Criteria.Evidence(r.Outcome) == health.Success,
+		Healthy:       m.check.Criteria.Evidence(r.Outcome) == health.Success,
 		Reason:        r.Reason,
 		LatencyMS:     milliseconds(r.Latency),
 		Transmissions: r.Transmissions,
 		ReplyMessage:  r.ReplyMessage,
 	}
+	if c := r.Certificate; c.Seen() {
+		s.Certificate = &CertificateReport{
+			Subject: c.Subject, Issuer: c.Issuer, ExpiresAt: c.NotAfter, Chain: c.Chain, DaysLeft: math.Floor(c.DaysLeft(time.Now())),
+		}
+	}
+	if r.stage == credentials.Previous {
+		s.CredentialStage = r.stage
+	}
+	return s
 }
 
 // selected lists the members that a request asks for.
@@ -153,8 +176,8 @@ func (p *Prober) selected(r Request) ([]member, error) {
 			return nil, fmt.Errorf("group %q is not in the fleet", r.Group)
 		}
 	}
-	members := p.members(func(k serverKey) bool {
-		return (r.Group == "" || k.group == r.Group) && (r.Server == "" || k.server == r.Server)
+	members := p.members(func(group, server string) bool {
+		return (r.Group == "" || group == r.Group) && (r.Server == "" || server == r.Server)
 	})
 	if len(members) == 0 {
 		return nil, fmt.Errorf("server %q is not in %s", r.Server, cmp.Or(r.Group, "the fleet"))
@@ -163,11 +186,25 @@ func (p *Prober) selected(r Request) ([]member, error) {
 		if !slices.Contains(probe.Supported(), r.Method) {
 			return nil, fmt.Errorf("method %q cannot be probed; known are %s", r.Method, joinMethods(probe.Supported()))
 		}
-		for i := range members {
-			members[i].server.Probe.Method = r.Method
-		}
+		members = byMethod(members, r.Method)
 	}
 	return members, nil
+}
+
+// byMethod has each server checked once, by the given method: by its own check
+// of that method, or else by its first one with another method.
+func byMethod(members []member, method fleet.Method) []member {
+	var list []member
+	for i := range members {
+		m := members[i]
+		own := slices.IndexFunc(m.server.Checks, func(c fleet.Probe) bool { return c.Method == method })
+		if m.check.Row != m.server.Checks[max(own, 0)].Row {
+			continue
+		}
+		m.check.Method = method
+		list = append(list, m)
+	}
+	return list
 }
 
 func joinMethods(methods []fleet.Method) string {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"radwitness/pkg/credentials"
 	"radwitness/pkg/health"
-	"radwitness/pkg/probe"
 	"radwitness/pkg/telemetry"
 )
 
@@ -32,12 +32,13 @@ type Shard struct {
 	Count uint32 `json:"count"`
 }
 
-func (s Shard) has(k serverKey) bool {
+// has says whether a server is in the shard, with all its checks.
+func (s Shard) has(group, server string) bool {
 	if s.Count <= 1 {
 		return true
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.String()))
+	_, _ = h.Write([]byte(group + "/" + server))
 	return h.Sum32()%s.Count == s.Index
 }
 
@@ -58,7 +59,7 @@ type minute struct {
 	work sync.WaitGroup
 
 	mu       sync.Mutex
-	activity map[serverKey]activity
+	activity map[rowKey]activity
 	tally    map[telemetry.Dimensions]*tally
 	lost     int   // results that could not be recorded
 	lostErr  error // the newest reason for one
@@ -68,6 +69,7 @@ type minute struct {
 type tally struct {
 	probes, successes, failures, answered, skipped int
 	latency                                        time.Duration
+	expires                                        time.Time // the first certificate to expire; zero without any
 }
 
 // Minute runs every tick in [now, now+60s) for the servers of a shard, and fast
@@ -78,7 +80,7 @@ func (p *Prober) Minute(ctx context.Context, shard Shard) error {
 	start := time.Now()
 	m := &minute{
 		Prober: p, end: start.Add(window),
-		activity: map[serverKey]activity{}, tally: map[telemetry.Dimensions]*tally{},
+		activity: map[rowKey]activity{}, tally: map[telemetry.Dimensions]*tally{},
 	}
 	var cancel context.CancelFunc
 	m.ctx, cancel = context.WithCancel(ctx)
@@ -114,7 +116,7 @@ func (p *Prober) Minute(ctx context.Context, shard Shard) error {
 func nextTick(members []member, t time.Time) time.Time {
 	next := t.Add(2 * window)
 	for _, s := range members {
-		interval := s.server.Probe.Interval
+		interval := s.check.Interval
 		if tick := t.Truncate(interval).Add(interval); tick.Before(next) {
 			next = tick
 		}
@@ -134,7 +136,7 @@ func (m *minute) sleepUntil(t time.Time) bool {
 
 // begin claims a server for a probe, unless it is busy; then it returns what
 // with.
-func (m *minute) begin(key serverKey, a activity) activity {
+func (m *minute) begin(key rowKey, a activity) activity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.activity[key]; now != idle {
@@ -144,7 +146,7 @@ func (m *minute) begin(key serverKey, a activity) activity {
 	return idle
 }
 
-func (m *minute) set(key serverKey, a activity) {
+func (m *minute) set(key rowKey, a activity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.activity[key] = a
@@ -157,7 +159,7 @@ func (m *minute) round(tick time.Time, members []member) {
 	var due []member
 	var skipped []string
 	for _, s := range members {
-		if !tick.Truncate(s.server.Probe.Interval).Equal(tick) {
+		if !tick.Truncate(s.check.Interval).Equal(tick) {
 			continue
 		}
 		switch m.begin(s.key, probing) {
@@ -172,7 +174,7 @@ func (m *minute) round(tick time.Time, members []member) {
 		m.Log.Warn("round overrun: servers skipped, their last probe is still running", "round", tick, "servers", skipped)
 	}
 	m.work.Go(func() {
-		results := make([]probe.Result, len(due))
+		results := make([]finding, len(due))
 		var first sync.WaitGroup
 		for i, s := range due {
 			first.Add(1)
@@ -195,25 +197,27 @@ func (m *minute) round(tick time.Time, members []member) {
 // down, or the minute is over.
 func (m *minute) confirm(s member) {
 	for verdict := false; !verdict; {
-		next := time.Now().Add(s.server.Probe.FastInterval)
+		next := time.Now().Add(s.check.FastInterval)
 		if !next.Before(m.end) || !m.sleepUntil(next) {
 			return
 		}
 		round := time.Now().UTC().Truncate(time.Millisecond)
-		var result probe.Result
+		var result finding
 		verdict = m.once(s, round, &result)
-		m.logRound(round, true, []member{s}, []probe.Result{result})
+		m.logRound(round, true, []member{s}, []finding{result})
 	}
 }
 
 // once makes one probe, records it, and says whether the server needs no
 // confirmation. A probe that the end of the invocation cut off is not recorded.
-func (m *minute) once(s member, round time.Time, result *probe.Result) (verdict bool) {
+func (m *minute) once(s member, round time.Time, result *finding) (verdict bool) {
 	*result = m.probe(m.ctx, s)
 	if m.ctx.Err() != nil && result.Outcome == health.ProberError {
+		m.Log.Warn("probe cut off by the end of the invocation", "group", s.key.group, "row", s.key.row, "round", round)
+		m.count(s, func(t *tally) { t.skipped++ })
 		return true
 	}
-	evidence := s.server.Probe.Criteria.Evidence(result.Outcome)
+	evidence := s.check.Criteria.Evidence(result.Outcome)
 	m.count(s, func(t *tally) {
 		t.probes++
 		switch evidence {
@@ -225,6 +229,9 @@ func (m *minute) once(s member, round time.Time, result *probe.Result) (verdict 
 		if result.Latency > 0 {
 			t.answered++
 			t.latency += result.Latency
+		}
+		if c := result.Certificate; c.Seen() && (t.expires.IsZero() || c.NotAfter.Before(t.expires)) {
+			t.expires = c.NotAfter
 		}
 	})
 	row, err := m.record(m.ctx, s, round, *result)
@@ -243,7 +250,7 @@ func (m *minute) once(s member, round time.Time, result *probe.Result) (verdict 
 func (m *minute) count(s member, add func(*tally)) {
 	in := []telemetry.Dimensions{{Group: s.key.group}}
 	if s.metrics {
-		in = append(in, telemetry.Dimensions{Group: s.key.group, Server: s.key.server})
+		in = append(in, telemetry.Dimensions{Group: s.key.group, Server: s.server.Name})
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +263,7 @@ func (m *minute) count(s member, add func(*tally)) {
 }
 
 // logRound writes the line of a round: every server with outcome and duration.
-func (m *minute) logRound(round time.Time, fast bool, members []member, results []probe.Result) {
+func (m *minute) logRound(round time.Time, fast bool, members []member, results []finding) {
 	if len(members) == 0 {
 		return
 	}
@@ -266,6 +273,9 @@ func (m *minute) logRound(round time.Time, fast bool, members []member, results 
 		attrs := []any{"outcome", r.Outcome, "duration_ms", milliseconds(r.Duration), "transmissions", r.Transmissions}
 		if r.Reason != "" {
 			attrs = append(attrs, "reason", r.Reason)
+		}
+		if r.stage == credentials.Previous {
+			attrs = append(attrs, "credential_stage", r.stage)
 		}
 		servers[i] = slog.Group(s.key.String(), attrs...)
 	}
@@ -286,6 +296,9 @@ func (m *minute) emit() {
 		}
 		if t.answered > 0 {
 			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricLatency, Unit: "Milliseconds", Value: milliseconds(t.latency / time.Duration(t.answered))})
+		}
+		if !t.expires.IsZero() {
+			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricDaysToExpiry, Unit: "None", Value: time.Until(t.expires).Hours() / 24})
 		}
 		if err := m.Metrics.Emit(time.Now(), of, metrics...); err != nil {
 			m.Log.Error("metrics not written", "error", err)

@@ -5,6 +5,7 @@ package prober
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,7 +16,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"radwitness/pkg/fleet"
-	"radwitness/pkg/health"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/store"
 	"radwitness/pkg/telemetry"
@@ -35,6 +35,8 @@ type Transactor interface {
 // Credentials gives the secrets of a source.
 type Credentials interface {
 	Get(context.Context, fleet.Credential) (probe.Credentials, error)
+	Renew(context.Context, fleet.Credential) (probe.Credentials, error)
+	Previous(context.Context, fleet.Credential) (probe.Credentials, bool)
 }
 
 // Store is table probes.
@@ -49,7 +51,7 @@ type Prober struct {
 	Fleet       *fleet.Fleet
 	Transactor  Transactor
 	Credentials Credentials
-	Store       Store
+	Store       Store // nil if nothing is read or recorded
 	Log         *slog.Logger
 	Metrics     *telemetry.Metrics
 
@@ -57,19 +59,21 @@ type Prober struct {
 	sockets *semaphore.Weighted
 	writes  *semaphore.Weighted
 
-	mu   sync.Mutex
-	rows map[serverKey]store.ProbeRow // newest known row of each server
+	mu    sync.Mutex
+	rows  map[rowKey]store.ProbeRow // newest known row of each check
+	roots map[string]*x509.CertPool // by the PEM that they come from
 }
 
-// serverKey identifies a server in the fleet.
-type serverKey struct{ group, server string }
+// rowKey identifies a row of table probes: a check of a server in the fleet.
+type rowKey struct{ group, row string }
 
-func (k serverKey) String() string { return k.group + "/" + k.server }
+func (k rowKey) String() string { return k.group + "/" + k.row }
 
-// member is a server with the group settings that its probes need.
+// member is a check of a server, with the settings that its probes need.
 type member struct {
-	key        serverKey
+	key        rowKey
 	server     fleet.Server
+	check      fleet.Probe
 	credential fleet.Credential
 	threshold  int
 	metrics    bool // of this server alone, besides the group's
@@ -77,25 +81,31 @@ type member struct {
 
 // address is where the server is probed.
 func (m member) address() netip.AddrPort {
-	return netip.AddrPortFrom(m.server.Address, m.server.Probe.Port)
+	return netip.AddrPortFrom(m.server.Address, m.check.Port)
 }
 
 func (p *Prober) prepare() {
 	p.setup.Do(func() {
 		p.sockets = semaphore.NewWeighted(maxSockets)
 		p.writes = semaphore.NewWeighted(maxWrites)
-		p.rows = map[serverKey]store.ProbeRow{}
+		p.rows = map[rowKey]store.ProbeRow{}
+		p.roots = map[string]*x509.CertPool{}
 	})
 }
 
-// members lists the servers that the filter lets through, in fleet order.
-func (p *Prober) members(keep func(serverKey) bool) []member {
+// members lists the checks of the servers that the filter lets through, in fleet
+// order.
+func (p *Prober) members(keep func(group, server string) bool) []member {
 	var list []member
 	for _, g := range p.Fleet.Groups {
 		for _, s := range g.Servers {
-			key := serverKey{g.Name, s.Name}
-			if keep(key) {
-				list = append(list, member{key, s, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold, g.ServerMetrics})
+			if !keep(g.Name, s.Name) {
+				continue
+			}
+			for _, c := range s.Checks {
+				list = append(list, member{
+					rowKey{g.Name, c.Row}, s, c, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold, g.ServerMetrics,
+				})
 			}
 		}
 	}
@@ -126,43 +136,18 @@ func (p *Prober) load(ctx context.Context, members []member) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for server, row := range rows {
-				p.rows[serverKey{group, server}] = row
+				p.rows[rowKey{group, server}] = row
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func (p *Prober) row(key serverKey) (store.ProbeRow, bool) {
+func (p *Prober) row(key rowKey) (store.ProbeRow, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	row, ok := p.rows[key]
 	return row, ok
-}
-
-// probe makes one transaction with a server. A secret that cannot be read is
-// the prober's fault, not the server's.
-func (p *Prober) probe(ctx context.Context, m member) probe.Result {
-	secrets, err := p.Credentials.Get(ctx, m.credential)
-	if err != nil {
-		return probe.Result{Outcome: health.ProberError, Reason: err.Error()}
-	}
-	if err := p.sockets.Acquire(ctx, 1); err != nil {
-		return probe.Result{Outcome: health.ProberError, Reason: "waiting for a free socket: " + err.Error()}
-	}
-	defer p.sockets.Release(1)
-	row, _ := p.row(m.key)
-	settings := m.server.Probe
-	return p.Transactor.Probe(ctx, probe.Request{
-		Server:                   m.address(),
-		Method:                   settings.Method,
-		AttemptTimeout:           settings.AttemptTimeout,
-		Attempts:                 settings.Attempts,
-		MessageAuthenticator:     settings.MessageAuthenticator,
-		MessageAuthenticatorSeen: row.MessageAuthenticatorSeen && row.Address == m.address().String(),
-		NASIdentifier:            settings.NASIdentifier,
-		Credentials:              secrets,
-	})
 }
 
 // writing is the context of a write. It has a time of its own, since the
@@ -179,7 +164,7 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // record writes a result and remembers the row.
-func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.Result) (store.ProbeRow, error) {
+func (p *Prober) record(ctx context.Context, m member, round time.Time, r finding) (store.ProbeRow, error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	if err := p.writes.Acquire(ctx, 1); err != nil {
@@ -189,15 +174,19 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.
 	before, known := p.row(m.key)
 	address := m.address().String()
 	row, err := p.Store.Record(ctx, store.ProbeResult{
-		Group: m.key.group, Server: m.key.server,
+		Group: m.key.group, Server: m.key.row,
 		Address:  address,
 		Moved:    known && before.Address != address,
-		Method:   string(m.server.Probe.Method),
+		Method:   string(m.check.Method),
 		Round:    round,
 		Outcome:  r.Outcome,
-		Evidence: m.server.Probe.Criteria.Evidence(r.Outcome),
-		Reason:   r.Reason, Latency: r.Latency, Transmissions: r.Transmissions,
+		Evidence: m.check.Criteria.Evidence(r.Outcome),
+		Reason:   r.Reason, Latency: r.Latency, Transactions: r.Transactions, Transmissions: r.Transmissions,
 		ReplyMessage: r.ReplyMessage, MessageAuthenticator: r.MessageAuthenticator,
+		CredentialStage: r.worked(m),
+		Certificate: store.Certificate{
+			Subject: r.Certificate.Subject, Issuer: r.Certificate.Issuer, NotAfter: r.Certificate.NotAfter, Chain: r.Certificate.Chain,
+		},
 	})
 	if err != nil {
 		return store.ProbeRow{}, err
@@ -206,7 +195,7 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r probe.
 	p.rows[m.key] = row
 	p.mu.Unlock()
 	if known && before.Outcome != row.Outcome {
-		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.server, "round", round,
+		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.row, "round", round,
 			"from", before.Outcome, "to", row.Outcome, "reason", r.Reason)
 	}
 	return row, nil

@@ -56,15 +56,15 @@ func (n *network) Probe(ctx context.Context, r probe.Request) probe.Result {
 }
 
 func healthy() probe.Result {
-	return probe.Result{Outcome: health.Accept, Latency: time.Millisecond, Duration: time.Millisecond, Transmissions: 1}
+	return probe.Result{Outcome: health.Accept, Latency: time.Millisecond, Duration: time.Millisecond, Transactions: 1, Transmissions: 1}
 }
 
 func reject() probe.Result {
-	return probe.Result{Outcome: health.Reject, Latency: time.Millisecond, Duration: time.Millisecond, Transmissions: 1, Reason: "bad password"}
+	return probe.Result{Outcome: health.Reject, Latency: time.Millisecond, Duration: time.Millisecond, Transactions: 1, Transmissions: 1, Reason: "bad password"}
 }
 
 func silence() probe.Result {
-	return probe.Result{Outcome: health.Timeout, Duration: 3 * time.Second, Transmissions: 3, Reason: "no answer"}
+	return probe.Result{Outcome: health.Timeout, Duration: 3 * time.Second, Transactions: 1, Transmissions: 3, Reason: "no answer"}
 }
 
 // secrets hands out fixed credentials, or an error.
@@ -72,6 +72,14 @@ type secrets struct{ err error }
 
 func (s secrets) Get(context.Context, fleet.Credential) (probe.Credentials, error) {
 	return probe.Credentials{SharedSecret: probe.Secret("s3cr3t")}, s.err
+}
+
+func (s secrets) Renew(ctx context.Context, source fleet.Credential) (probe.Credentials, error) {
+	return s.Get(ctx, source)
+}
+
+func (s secrets) Previous(context.Context, fleet.Credential) (probe.Credentials, bool) {
+	return probe.Credentials{}, false
 }
 
 // table is table probes in memory.
@@ -99,6 +107,9 @@ func (s *table) Record(ctx context.Context, r store.ProbeResult) (store.ProbeRow
 		return row, fmt.Errorf("recording: %w", store.ErrNotNewer)
 	}
 	row.Group, row.Server, row.Round, row.Outcome = r.Group, r.Server, r.Round, r.Outcome
+	if r.CredentialStage != "" {
+		row.CredentialStage = r.CredentialStage
+	}
 	switch r.Evidence {
 	case health.Success:
 		row.ConsecutiveSuccesses, row.ConsecutiveFailures = row.ConsecutiveSuccesses+1, 0
@@ -141,13 +152,13 @@ func testFleet(servers int, change func(*fleet.Probe)) *fleet.Fleet {
 	for i := range servers {
 		s := fleet.Server{
 			Name: fmt.Sprintf("ise-%d", i+1), Address: netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(1 + i%250)}),
-			Probe: fleet.Probe{
-				Method: fleet.PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second, AttemptTimeout: time.Second, Attempts: 3,
+			Checks: []fleet.Probe{{
+				Row: fmt.Sprintf("ise-%d", i+1), Method: fleet.PAP, Port: 1812, Interval: 10 * time.Second, FastInterval: time.Second, AttemptTimeout: time.Second, Attempts: 3,
 				Criteria: health.Criteria{HealthyOn: []health.Outcome{health.Accept}, FailureOn: []health.Outcome{health.Reject, health.Timeout}},
-			},
+			}},
 		}
 		if change != nil {
-			change(&s.Probe)
+			change(&s.Checks[0])
 		}
 		g.Servers = append(g.Servers, s)
 	}
@@ -403,7 +414,7 @@ func TestOverrunSkipsAndSaysSo(t *testing.T) {
 		firstTick := sleepPast(4 * time.Second)
 		w := newWorld(testFleet(1, nil), always(healthy))
 		w.table.delay = 4 * time.Second
-		w.Fleet.Groups[0].Servers[0].Probe.Interval = 3 * time.Second
+		w.Fleet.Groups[0].Servers[0].Checks[0].Interval = 3 * time.Second
 		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
 			t.Fatal(err)
 		}
@@ -551,7 +562,7 @@ func TestHandle(t *testing.T) {
 		{name: "wrong type", event: `{"write":"yes"}`, err: "reading request:"},
 		{name: "unknown group", event: `{"group":"lan"}`, err: `group "lan" is not in the fleet`},
 		{name: "unknown server", event: `{"group":"vpn","server":"ise-9"}`, err: `server "ise-9" is not in vpn`},
-		{name: "unknown method", event: `{"method":"telepathy"}`, err: `method "telepathy" cannot be probed; known are pap`},
+		{name: "unknown method", event: `{"method":"telepathy"}`, err: `method "telepathy" cannot be probed; known are accounting, chap, `},
 		{name: "no object", event: `"hello"`, err: "a JSON object is needed"},
 		{name: "no JSON", event: `{`, err: "reading event:"},
 	} {

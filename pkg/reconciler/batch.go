@@ -141,9 +141,9 @@ func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (ne
 		if row.Round.After(newest) {
 			newest = row.Round
 		}
-		server, ok := v.group.Server(row.Server)
+		server, _, ok := v.group.Check(row.Server)
 		if !ok || !probed(server, row) {
-			r.Log.Info("record skipped: the server is not in the fleet, or not at this address", "group", row.Group, "server", row.Server, "address", row.Address)
+			r.Log.Info("record skipped: the server has no such check in the fleet, or not at this address", "group", row.Group, "server", row.Server, "address", row.Address)
 			continue
 		}
 		if known, ok := v.rows[row.Server]; !ok || row.Round.After(known.Round) {

@@ -38,16 +38,23 @@ type GroupPlan struct {
 	TargetGroups []TargetGroupPlan `json:"target_groups"`
 }
 
-// ServerPlan is the decision for one server.
+// ServerPlan is the decision for one server, and what it rests on.
 type ServerPlan struct {
 	Server     string            `json:"server"`
-	Status     health.Status     `json:"status"`
-	Since      *time.Time        `json:"since,omitempty"`
-	HeldUntil  *time.Time        `json:"held_until,omitempty"`
-	Outcome    health.Outcome    `json:"outcome,omitempty"` // of the newest probe
-	Round      *time.Time        `json:"round,omitempty"`   // of the newest probe
 	Membership health.Membership `json:"membership"`
 	Reason     string            `json:"reason"`
+	Checks     []CheckState      `json:"checks"`
+}
+
+// CheckState is where one check of a server stands.
+type CheckState struct {
+	Row       string         `json:"row"` // in table probes
+	Method    fleet.Method   `json:"method"`
+	Status    health.Status  `json:"status"`
+	Since     *time.Time     `json:"since,omitempty"`
+	HeldUntil *time.Time     `json:"held_until,omitempty"`
+	Outcome   health.Outcome `json:"outcome,omitempty"` // of the newest probe
+	Round     *time.Time     `json:"round,omitempty"`   // of the newest probe
 }
 
 // TargetGroupPlan is the plan for one target group, or why there is none.
@@ -114,14 +121,19 @@ func (r *Reconciler) planGroup(ctx context.Context, v *view) GroupPlan {
 	d := v.decide()
 	p := GroupPlan{Group: v.group.Name, Mode: v.group.Mode, Case: d.Case, Below: d.Below, FailOpen: d.FailOpen}
 	for _, verdict := range d.Verdicts {
-		state, row := v.remember.States[verdict.Server], v.rows[verdict.Server]
-		if state.Status == "" {
-			state.Status = health.Unknown
+		s := ServerPlan{Server: verdict.Server, Membership: verdict.Membership, Reason: verdict.Reason}
+		server, _ := v.group.Server(verdict.Server)
+		for _, c := range server.Checks {
+			state, row := v.remember.States[c.Row], v.rows[c.Row]
+			if state.Status == "" {
+				state.Status = health.Unknown
+			}
+			s.Checks = append(s.Checks, CheckState{
+				Row: c.Row, Method: c.Method, Status: state.Status, Since: present(state.Since),
+				HeldUntil: present(state.HeldUntil), Outcome: row.Outcome, Round: present(row.Round),
+			})
 		}
-		p.Servers = append(p.Servers, ServerPlan{
-			Server: verdict.Server, Status: state.Status, Since: present(state.Since), HeldUntil: present(state.HeldUntil),
-			Outcome: row.Outcome, Round: present(row.Round), Membership: verdict.Membership, Reason: verdict.Reason,
-		})
+		p.Servers = append(p.Servers, s)
 	}
 	for _, tg := range v.group.TargetGroups {
 		plan, err := r.Balancer.Plan(ctx, v.group, tg, d)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"radwitness/pkg/balancer/balancertest"
+	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/store"
 )
@@ -26,8 +27,11 @@ var gaps = []time.Duration{time.Second, time.Second, 10 * time.Second, 10 * time
 func (w *world) backing() int {
 	n := 0
 	for _, name := range strings.Fields(w.registered()) {
-		state, row := w.states["vpn"][name], w.rows["vpn"][name]
-		if state.Status == health.HoldDown || state.Status == health.Up && row.ConsecutiveFailures == 0 {
+		server, _ := w.group.Server(name)
+		if !slices.ContainsFunc(server.Checks, func(c fleet.Probe) bool {
+			state, row := w.states["vpn"][c.Row], w.rows["vpn"][c.Row]
+			return state.Status != health.HoldDown && (state.Status != health.Up || row.ConsecutiveFailures > 0)
+		}) {
 			n++
 		}
 	}
@@ -79,8 +83,17 @@ func TestMembershipProperties(t *testing.T) {
 		below := rapid.IntRange(0, len(names)).Draw(t, "below")
 		honest := rapid.IntRange(0, len(names)).Draw(t, "honest servers")
 		w := newWorld(below, names...)
+		honestChecks := 0
+		for i := range names {
+			if rapid.Bool().Draw(t, "two checks") {
+				w.addCheck(i)
+			}
+			if i < honest {
+				honestChecks += len(w.group.Servers[i].Checks)
+			}
+		}
 		letters := rapid.SampledFrom([]rune("aaarrre-"))
-		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
 			time.Sleep(rapid.SampledFrom(gaps).Draw(t, "gap"))
 			switch rapid.SampledFrom([]string{"", "", "", "", "", "remove", "add", "throttle", "cold"}).Draw(t, "event") {
 			case "remove":
@@ -92,9 +105,9 @@ func TestMembershipProperties(t *testing.T) {
 			case "cold":
 				w.Reconciler = w.reconciler(w.Fleet)
 			}
-			outcomes := []rune(strings.Repeat("a", len(names)))
-			for i := honest; i < len(names); i++ {
-				outcomes[i] = letters.Draw(t, names[i])
+			outcomes := []rune(strings.Repeat("a", len(w.checks())))
+			for i := honestChecks; i < len(outcomes); i++ {
+				outcomes[i] = letters.Draw(t, w.checks()[i])
 			}
 			w.aws.ResetCalls()
 			w.round(t, string(outcomes))
@@ -111,7 +124,7 @@ func (w *world) checkCalls(t *rapid.T, below int, honest []string) {
 			continue
 		}
 		for _, name := range w.targetsOf(c) {
-			state := w.states["vpn"][name]
+			server, _ := w.group.Server(name)
 			switch c.Operation {
 			case balancertest.DeregisterTargets:
 				if n := w.backing(); n < below {
@@ -121,8 +134,10 @@ func (w *world) checkCalls(t *rapid.T, below int, honest []string) {
 					t.Fatalf("P3: %s answered every probe and is deregistered", name)
 				}
 			case balancertest.RegisterTargets:
-				if state.Status == health.HoldDown && !w.groups["vpn"].FailOpen {
-					t.Fatalf("P5: %s returns at %v, held until %v", name, time.Now(), state.HeldUntil)
+				for _, check := range server.Checks {
+					if state := w.states["vpn"][check.Row]; state.Status == health.HoldDown && !w.groups["vpn"].FailOpen {
+						t.Fatalf("P5: %s returns at %v, %s held until %v", name, time.Now(), check.Row, state.HeldUntil)
+					}
 				}
 			}
 		}
@@ -132,7 +147,7 @@ func (w *world) checkCalls(t *rapid.T, below int, honest []string) {
 // settle lets every server answer until all must be back, and checks that the
 // group is then at rest.
 func (w *world) settle(t *rapid.T, servers int) {
-	all := strings.Repeat("a", servers)
+	all := strings.Repeat("a", len(w.checks()))
 	for range 2 * 30 {
 		time.Sleep(30 * time.Second)
 		w.round(t, all)

@@ -138,11 +138,13 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (*view, error) {
 // nor keep them out.
 func (v *view) forgetMoved() {
 	for _, s := range v.group.Servers {
-		if known, ok := v.remember.Addresses[s.Name]; ok && known != s.Address.String() {
-			delete(v.remember.States, s.Name)
-		}
-		if row, ok := v.rows[s.Name]; ok && !probed(s, row) {
-			v.rows[s.Name] = store.ProbeRow{Server: s.Name, Round: row.Round} // the time still counts, for drains
+		for _, c := range s.Checks {
+			if known, ok := v.remember.Addresses[c.Row]; ok && known != s.Address.String() {
+				delete(v.remember.States, c.Row)
+			}
+			if row, ok := v.rows[c.Row]; ok && !probed(s, row) {
+				v.rows[c.Row] = store.ProbeRow{Server: c.Row, Round: row.Round} // the time still counts, for drains
+			}
 		}
 	}
 }
@@ -158,7 +160,7 @@ func probed(s fleet.Server, row store.ProbeRow) bool {
 func (v *view) newest() time.Time {
 	var newest time.Time
 	for _, row := range v.rows {
-		if _, ok := v.group.Server(row.Server); ok && row.Round.After(newest) {
+		if _, _, ok := v.group.Check(row.Server); ok && row.Round.After(newest) {
 			newest = row.Round
 		}
 	}
@@ -170,12 +172,14 @@ func (v *view) decide() health.Decision {
 	newest := v.newest()
 	members := make([]health.Member, len(v.group.Servers))
 	for i, s := range v.group.Servers {
-		members[i] = health.Member{
-			Server:      s.Name,
-			State:       v.remember.States[s.Name],
-			Observation: v.rows[s.Name].Observation(),
-			StaleAfter:  s.StaleAfter(),
-			Drained:     v.drained(s, newest),
+		members[i] = health.Member{Server: s.Name, Drained: v.drained(s, newest)}
+		for _, c := range s.Checks {
+			members[i].Checks = append(members[i].Checks, health.Check{
+				Row:         c.Row,
+				State:       v.remember.States[c.Row],
+				Observation: v.rows[c.Row].Observation(),
+				StaleAfter:  c.StaleAfter(),
+			})
 		}
 	}
 	return health.Decide(v.group.Below, members)

@@ -392,7 +392,7 @@ func TestPlanOnRequest(t *testing.T) {
 			t.Errorf("answer %s, want %s in it", b, deregister)
 		}
 		report := answer.(reconciler.PlanReport)
-		if s := report.Groups[0].Servers[1]; s.Status != health.Down || s.Membership != health.Out || s.Since == nil || s.Outcome != health.Reject {
+		if s := report.Groups[0].Servers[1]; s.Membership != health.Out || len(s.Checks) != 1 || s.Checks[0].Status != health.Down || s.Checks[0].Since == nil || s.Checks[0].Outcome != health.Reject {
 			t.Errorf("server %+v", s)
 		}
 		if w.changes() != calls || w.writes != writes {
@@ -562,5 +562,47 @@ func TestANewAddressBeginsAnew(t *testing.T) {
 		time.Sleep(time.Second)
 		w.round(t, "aaa")
 		w.want(t, "they answer", "10.0.1.11 a b c")
+	})
+}
+
+// A server with several checks leaves when one of them is down, and returns
+// when all of them have served their hold-down.
+func TestEveryCheckMustPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.addCheck(1)
+		rounds := func(n int, outcomes string) {
+			for range n {
+				time.Sleep(10 * time.Second)
+				w.round(t, outcomes)
+			}
+		}
+		rounds(3, "aaa")
+		if got := w.registered(); got != "a b" {
+			t.Fatalf("registered %q", got)
+		}
+		rounds(3, "aar")
+		if got := w.registered(); got != "a" {
+			t.Errorf("one check is down: registered %q", got)
+		}
+		if reason := w.groups["vpn"].Reasons["b"]; reason != "down (b/accounting)" {
+			t.Errorf("reason %q", reason)
+		}
+		rounds(12, "aaa") // two minutes less a round
+		if got := w.registered(); got != "a" {
+			t.Errorf("in hold-down: registered %q", got)
+		}
+		rounds(1, "aaa")
+		if got := w.registered(); got != "a b" {
+			t.Errorf("after the hold-down: registered %q", got)
+		}
+		answer, err := w.Handle(t.Context(), json.RawMessage(`{"action":"plan"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := answer.(reconciler.PlanReport).Groups[0].Servers[1].Checks
+		if len(checks) != 2 || checks[0].Row != "b/pap" || checks[1].Row != "b/accounting" || checks[1].Status != health.Up {
+			t.Errorf("checks %+v", checks)
+		}
 	})
 }

@@ -129,7 +129,7 @@ func newWorld(below int, servers ...string) *world {
 	for i, name := range servers {
 		g.Servers = append(g.Servers, fleet.Server{
 			Name: name, Address: netip.AddrFrom4([4]byte{10, 0, 1, byte(10 + i)}),
-			Admin: fleet.AdminAuto, Probe: fleet.Probe{Interval: 10 * time.Second},
+			Admin: fleet.AdminAuto, Checks: []fleet.Probe{{Row: name, Interval: 10 * time.Second}},
 		})
 	}
 	f := &fleet.Fleet{Version: "v1", Groups: []fleet.Group{g}}
@@ -246,8 +246,26 @@ type fataler interface {
 	Fatal(...any)
 }
 
-// round probes all servers now and delivers the records in one batch. The
-// outcomes are one letter a server: a(ccept), r(eject), e(rror of the prober),
+// addCheck gives a server a second check, with a row of its own.
+func (w *world) addCheck(server int) {
+	s := &w.group.Servers[server]
+	s.Checks[0].Row = s.Name + "/pap"
+	s.Checks = append(s.Checks, fleet.Probe{Row: s.Name + "/accounting", Interval: s.Checks[0].Interval})
+}
+
+// checks lists the rows of all servers, in the fleet's order.
+func (w *world) checks() []string {
+	var list []string
+	for _, s := range w.group.Servers {
+		for _, c := range s.Checks {
+			list = append(list, c.Row)
+		}
+	}
+	return list
+}
+
+// round makes all checks now and delivers the records in one batch. The
+// outcomes are one letter a check, which is one a server unless it has more: a(ccept), r(eject), e(rror of the prober),
 // - not probed.
 func (w *world) round(t fataler, outcomes string) []string {
 	t.Helper()
@@ -255,7 +273,7 @@ func (w *world) round(t fataler, outcomes string) []string {
 	records := []json.RawMessage{}
 	for i, letter := range outcomes {
 		if o, ok := letters[letter]; ok {
-			records = append(records, w.probe(w.group.Servers[i].Name, o))
+			records = append(records, w.probe(w.checks()[i], o))
 		}
 	}
 	return w.deliver(t, records...)

@@ -20,8 +20,8 @@ import (
 // probesRetention is how long a row of table probes outlives its last probe.
 const probesRetention = 7 * 24 * time.Hour
 
-// Probes is table probes: one row per group and server, with the newest result
-// and counters that only grow.
+// Probes is table probes: one row per group and server, or check of a server
+// that has several, with the newest result and counters that only grow.
 type Probes struct {
 	DynamoDB DynamoDB
 	Table    string
@@ -29,7 +29,7 @@ type Probes struct {
 
 // ProbeResult is the result of one probe, to be recorded.
 type ProbeResult struct {
-	Group, Server        string
+	Group, Server        string // Server is the check's row: the server's name, or NAME/METHOD
 	Address              string // address:port
 	Method               string
 	Round                time.Time
@@ -37,10 +37,21 @@ type ProbeResult struct {
 	Evidence             health.Evidence // what the outcome proves under the server's criteria
 	Reason               string
 	Latency              time.Duration // 0 without a valid answer
-	Transmissions        int
+	Transactions         int
+	Transmissions        int // of all transactions
 	ReplyMessage         string
-	MessageAuthenticator bool // the answer carried a valid one
-	Moved                bool // the row is about another address: its streaks end here
+	MessageAuthenticator bool   // the answer carried a valid one
+	Moved                bool   // the row is about another address: its streaks end here
+	CredentialStage      string // of the credentials that worked, empty if none did
+	Certificate          Certificate
+}
+
+// Certificate is what a server showed in its TLS handshake. The zero
+// Certificate is none, and leaves what the row has of an earlier one.
+type Certificate struct {
+	Subject, Issuer string
+	NotAfter        time.Time
+	Chain           string // "valid", "not checked", or what is wrong with it
 }
 
 // ProbeRow is a row of table probes.
@@ -63,6 +74,11 @@ type ProbeRow struct {
 	LastFailure              time.Time      `dynamodbav:"last_failure"`
 	LastFailureOutcome       health.Outcome `dynamodbav:"last_failure_outcome"`
 	MessageAuthenticatorSeen bool           `dynamodbav:"message_authenticator_seen"`
+	CredentialStage          string         `dynamodbav:"credential_stage"` // that worked last
+	CertSubject              string         `dynamodbav:"cert_subject"`
+	CertIssuer               string         `dynamodbav:"cert_issuer"`
+	CertExpiresAt            time.Time      `dynamodbav:"cert_expires_at"`
+	CertChain                string         `dynamodbav:"cert_chain"`
 
 	Requests          int64   `dynamodbav:"requests"` // transactions; retransmissions are counted apart
 	Retransmits       int64   `dynamodbav:"retransmits"`
@@ -74,6 +90,7 @@ type ProbeRow struct {
 	Refused           int64   `dynamodbav:"refused"`
 	BadAuthenticators int64   `dynamodbav:"bad_authenticators"`
 	Malformed         int64   `dynamodbav:"malformed"`
+	BadCertificates   int64   `dynamodbav:"bad_certificates"`
 	ProberErrors      int64   `dynamodbav:"prober_errors"`
 	LatencyMSSum      float64 `dynamodbav:"latency_ms_sum"` // of the transactions that were answered
 }
@@ -82,7 +99,7 @@ type ProbeRow struct {
 func counter(o health.Outcome) string {
 	switch o {
 	case health.Accept, health.Reject, health.Challenge, health.Alive, health.Timeout,
-		health.BadAuthenticator, health.ProberError:
+		health.BadAuthenticator, health.BadCertificate, health.ProberError:
 		return string(o) + "s"
 	}
 	return string(o) // refused, malformed
@@ -136,6 +153,15 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 	} else if r.Moved {
 		u.Remove("message_authenticator_seen")
 	}
+	if r.CredentialStage != "" {
+		u.Set("credential_stage", stringValue(r.CredentialStage))
+	}
+	if c := r.Certificate; !c.NotAfter.IsZero() {
+		u.Set("cert_subject", stringValue(c.Subject))
+		u.Set("cert_issuer", stringValue(c.Issuer))
+		u.Set("cert_expires_at", timeValue(c.NotAfter))
+		u.Set("cert_chain", stringValue(c.Chain))
+	}
 	switch r.Evidence {
 	case health.Success:
 		streak(u, r, "success", "consecutive_successes", "failure", "consecutive_failures")
@@ -154,8 +180,8 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 	}
 	u.Add(counter(r.Outcome), "1")
 	if r.Transmissions > 0 {
-		u.Add("requests", "1")
-		u.Add("retransmits", strconv.Itoa(r.Transmissions-1))
+		u.Add("requests", strconv.Itoa(r.Transactions))
+		u.Add("retransmits", strconv.Itoa(r.Transmissions-r.Transactions))
 	}
 	return u.Input(p.Table, map[string]types.AttributeValue{
 		"group": stringValue(r.Group), "server": stringValue(r.Server),

@@ -46,7 +46,7 @@ func newTables(t *testing.T) (*store.Probes, *store.Health, *dynamodb.Client) {
 func result(round time.Time, o health.Outcome, e health.Evidence) store.ProbeResult {
 	r := store.ProbeResult{
 		Group: "vpn", Server: "ise-1", Address: "10.0.1.10:1812", Method: "pap",
-		Round: round, Outcome: o, Evidence: e, Transmissions: 1,
+		Round: round, Outcome: o, Evidence: e, Transactions: 1, Transmissions: 1,
 	}
 	if o != health.Timeout && o != health.ProberError {
 		r.Latency = 2500 * time.Microsecond
@@ -149,10 +149,27 @@ func TestEveryOutcomeHasItsCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, counter := range []string{"accepts", "rejects", "challenges", "alives", "timeouts", "refused", "bad_authenticators", "malformed", "prober_errors"} {
+	for _, counter := range []string{"accepts", "rejects", "challenges", "alives", "timeouts", "refused", "bad_authenticators", "malformed", "bad_certificates", "prober_errors"} {
 		if n, ok := out.Item[counter].(*types.AttributeValueMemberN); !ok || n.Value != "1" {
 			t.Errorf("%s = %v, want 1", counter, out.Item[counter])
 		}
+	}
+}
+
+// A certificate and a stage stay until a newer one is known.
+func TestCertificateAndStageAreKept(t *testing.T) {
+	p, _, _ := newTables(t)
+	r := result(at(0), health.Accept, health.Success)
+	r.CredentialStage = "AWSPREVIOUS"
+	r.Certificate = store.Certificate{Subject: "CN=radius", Issuer: "CN=CA", NotAfter: at(3600), Chain: "valid"}
+	r.Transactions, r.Transmissions = 12, 13
+	record(t, p, r)
+	row := record(t, p, result(at(10), health.Timeout, health.Failure))
+	if row.CredentialStage != "AWSPREVIOUS" || row.CertSubject != "CN=radius" || row.CertIssuer != "CN=CA" || !row.CertExpiresAt.Equal(at(3600)) || row.CertChain != "valid" {
+		t.Errorf("row %+v", row)
+	}
+	if row.Requests != 13 || row.Retransmits != 1 {
+		t.Errorf("%d requests, %d retransmits", row.Requests, row.Retransmits)
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	MetricSkipped      = "skipped"          // prober, Count: probes not made because the last one still ran
 	MetricSuccessRate  = "success_rate"     // prober, Percent: of the conclusive probes; absent if none was
 	MetricLatency      = "latency_ms"       // prober, Milliseconds: mean of the answered probes; absent if none was
+	MetricDaysToExpiry = "days_to_expiry"   // prober, None: days until the first of the servers' certificates expires; absent without TLS
 )
 
 // The dimensions. Every metric has the group; the server is there only for the

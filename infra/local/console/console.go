@@ -53,7 +53,7 @@ var errQuit = errors.New("quit")
 func parse(line string, servers []lab.Server) (order, error) {
 	words := strings.Fields(strings.ToLower(line))
 	switch {
-	case len(words) == 1 && words[0] == "quit":
+	case len(words) == 1 && (words[0] == "quit" || words[0] == "q"):
 		return order{}, errQuit
 	case len(words) == 1:
 		fault, err := radiustest.ParseFault(words[0])

@@ -79,7 +79,7 @@ func Play(ctx context.Context, l *lab.Lab, out io.Writer) error {
 func play(ctx context.Context, l *lab.Lab, out io.Writer, script []step) error {
 	s := &stage{lab: l, out: out, start: time.Now(), told: map[store.Transition]bool{}}
 	group := l.Fleet.Groups[0]
-	probe := group.Servers[0].Probe
+	probe := group.Servers[0].Checks[0]
 	s.print("radwitness demo: %d RADIUS servers, port %d; AWS is emulated in this process", len(group.Servers), probe.Port)
 	s.print("a probe every %v, %v after a failure; down after %d failures; held down for %v, up to %v", probe.Interval,
 		probe.FastInterval, group.Health.FailureThreshold, group.Health.HoldDown, group.Health.HoldDownMax)

@@ -130,7 +130,7 @@ func (c *cloud) adopt(ctx context.Context, f *fleet.Fleet) (*fleet.Fleet, error)
 			// good a guess as any, and nothing is ever sent to it.
 			port := g.TargetGroups[j].Port
 			if port == 0 {
-				port = g.Servers[0].Probe.Port
+				port = g.Servers[0].Checks[0].Port
 			}
 			var err error
 			if g.TargetGroups[j].ARN, err = c.createTargetGroup(ctx, port); err != nil {

@@ -22,8 +22,10 @@ func LoadFleet(path string, environ []string) (*fleet.Fleet, error) {
 	for _, g := range f.Groups {
 		for _, s := range g.Servers {
 			used[s.Credential] = true
-			if !slices.Contains(probe.Supported(), s.Probe.Method) {
-				return nil, fmt.Errorf("%s: server %s of group %s: method %s cannot be probed yet", path, s.Name, g.Name, s.Probe.Method)
+			for _, c := range s.Checks {
+				if !slices.Contains(probe.Supported(), c.Method) {
+					return nil, fmt.Errorf("%s: server %s of group %s: method %s cannot be probed", path, s.Name, g.Name, c.Method)
+				}
 			}
 		}
 	}

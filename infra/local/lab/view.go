@@ -90,9 +90,10 @@ func (l *Lab) viewGroup(ctx context.Context, g fleet.Group) (Group, error) {
 
 	view := Group{Name: g.Name, Mode: g.Mode, Below: g.Below, Row: remembered.Group, Transitions: transitions}
 	for i, s := range g.Servers {
+		check := worstCheck(s, remembered.States, rows)
 		server := Server{
-			Group: g.Name, Name: s.Name, Address: netip.AddrPortFrom(s.Address, s.Probe.Port),
-			State: remembered.States[s.Name], Probe: rows[s.Name], TargetGroups: len(g.TargetGroups),
+			Group: g.Name, Name: s.Name, Address: netip.AddrPortFrom(s.Address, check.Port),
+			State: remembered.States[check.Row], Probe: rows[check.Row], TargetGroups: len(g.TargetGroups),
 		}
 		if server.State.Status == "" {
 			server.State.Status = health.Unknown
@@ -108,6 +109,17 @@ func (l *Lab) viewGroup(ctx context.Context, g fleet.Group) (Group, error) {
 		view.Servers = append(view.Servers, server)
 	}
 	return view, nil
+}
+
+// worstCheck is the check of a server to show: the first that is not up or is
+// failing, or else its first.
+func worstCheck(s fleet.Server, states map[string]health.State, rows map[string]store.ProbeRow) fleet.Probe {
+	for _, c := range s.Checks {
+		if states[c.Row].Status != health.Up || rows[c.Row].ConsecutiveFailures > 0 {
+			return c
+		}
+	}
+	return s.Checks[0]
 }
 
 // targetOf is the target that stands for a server in a target group of type ip.

@@ -49,7 +49,8 @@ func TestQuote(t *testing.T) {
 
 func TestSecretThatCannotBeWritten(t *testing.T) {
 	for _, secret := range []string{"\x00", "\r", "\n", `"`, `\`, "$"} {
-		if err := write(t.TempDir(), freePort(t), Config{Secret: secret}); err == nil {
+		s := &Server{dir: t.TempDir(), cfg: Config{Secret: secret}}
+		if err := s.write(); err == nil {
 			t.Errorf("secret %q was written", secret)
 		}
 	}

@@ -84,7 +84,7 @@ func newRadwitness(o outage) *radwitness {
 	r := &radwitness{targets: allIn(), outage: o, policy: health.Policy{FailureThreshold: 3, HoldDown: 2 * time.Minute, HoldDownMax: 15 * time.Minute}}
 	for s := range servers {
 		r.checks[s].ends = -1
-		r.members[s] = health.Member{Server: string(rune('a' + s)), StaleAfter: time.Minute}
+		r.members[s] = health.Member{Server: string(rune('a' + s)), Checks: []health.Check{{StaleAfter: time.Minute}}}
 	}
 	return r
 }
@@ -123,7 +123,7 @@ func (r *radwitness) advance(t time.Duration) {
 // learn records a probe and moves the server's state. It reports whether the
 // server needs a fast probe.
 func (r *radwitness) learn(s int) bool {
-	c, m := r.checks[s], &r.members[s]
+	c, m := r.checks[s], &r.members[s].Checks[0]
 	round := time.Unix(0, 0).Add(c.began)
 	o := &m.Observation
 	o.Round, o.Outcome = round, c.outcome

@@ -53,12 +53,13 @@ func (w *world) drawFleet() *fleet.Fleet {
 // drawServer makes a server at an address that nobody has had.
 func (w *world) drawServer(interval time.Duration) fleet.Server {
 	n := len(w.machines) + 1
+	name := "s" + strconv.Itoa(n)
 	s := fleet.Server{
-		Name: "s" + strconv.Itoa(n), Address: netip.AddrFrom4([4]byte{10, 0, 1, byte(n)}), Admin: fleet.AdminAuto,
-		Probe: fleet.Probe{
-			Port: 1812, Interval: interval, FastInterval: time.Second, AttemptTimeout: 500 * time.Millisecond, Attempts: 2,
+		Name: name, Address: netip.AddrFrom4([4]byte{10, 0, 1, byte(n)}), Admin: fleet.AdminAuto,
+		Checks: []fleet.Probe{{
+			Row: name, Port: 1812, Interval: interval, FastInterval: time.Second, AttemptTimeout: 500 * time.Millisecond, Attempts: 2,
 			Criteria: health.Criteria{HealthyOn: []health.Outcome{health.Accept}, FailureOn: []health.Outcome{health.Reject, health.Timeout, health.Refused}},
-		},
+		}},
 	}
 	w.machines[s.Address.String()] = &machine{}
 	return s
@@ -247,7 +248,7 @@ func (w *world) changeFleet() {
 	change := pick(w.rng, "add", "remove", "rename", "re-address", "move", "remove group", "mode", "prune", "admin", "below", "policy")
 	switch change {
 	case "add":
-		s := w.drawServer(g.Servers[0].Probe.Interval)
+		s := w.drawServer(g.Servers[0].Checks[0].Interval)
 		w.makeInstance(s.Address.String())
 		g.Servers = append(g.Servers, s)
 	case "remove":
@@ -256,8 +257,10 @@ func (w *world) changeFleet() {
 		}
 	case "rename":
 		g.Servers[j].Name += "x"
+		g.Servers[j].Checks = slices.Clone(g.Servers[j].Checks)
+		g.Servers[j].Checks[0].Row = g.Servers[j].Name
 	case "re-address":
-		s := w.drawServer(g.Servers[j].Probe.Interval)
+		s := w.drawServer(g.Servers[j].Checks[0].Interval)
 		w.makeInstance(s.Address.String())
 		if w.rng.IntN(2) == 0 {
 			w.machines[s.Address.String()].fails = health.Timeout // not in service yet

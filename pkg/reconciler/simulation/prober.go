@@ -52,6 +52,7 @@ type serverKey struct{ group, server string }
 type member struct {
 	serverKey
 	fleet.Server
+	Probe     fleet.Probe // its only check
 	threshold int
 }
 
@@ -80,7 +81,7 @@ func (w *world) probeMinute(scheduled time.Time) {
 	}
 	for _, g := range w.running().Groups {
 		for _, s := range g.Servers {
-			m := member{serverKey{g.Name, s.Name}, s, g.Health.FailureThreshold}
+			m := member{serverKey{g.Name, s.Name}, s, s.Checks[0], g.Health.FailureThreshold}
 			i.members = append(i.members, m)
 			if n := w.tables.rows[g.Name][s.Name].ConsecutiveFailures; n > 0 && n < m.threshold {
 				i.probing[m.serverKey] = true

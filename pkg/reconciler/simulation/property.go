@@ -100,7 +100,7 @@ func (c *cloud) backing(g fleet.Group, arn string, rows map[string]store.ProbeRo
 		}
 		row, state := rows[s.Name], remembered.States[s.Name]
 		_, at := row.Observation().Evidence()
-		fresh := latest.Sub(at) <= s.StaleAfter()
+		fresh := latest.Sub(at) <= s.Checks[0].StaleAfter()
 		solid := state.Status == health.Up && row.ConsecutiveFailures == 0
 		if fresh && (solid || state.Status == health.HoldDown) && !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
@@ -288,7 +288,7 @@ func (w *world) checkRemoval() {
 		w.run(10 * time.Millisecond)
 	}
 	first := w.now
-	limit := time.Duration(g.Health.FailureThreshold-1)*(s.Probe.FastInterval+s.Probe.Budget()) + 2*pollDelay
+	limit := time.Duration(g.Health.FailureThreshold-1)*(s.Checks[0].FastInterval+s.Checks[0].Budget()) + 2*pollDelay
 	w.run(limit)
 	for _, tg := range g.TargetGroups {
 		if p, known := w.cloud.targetOf(tg, s); known && w.cloud.has(p) {

@@ -232,7 +232,7 @@ type transactor struct{ *realWorld }
 func (t transactor) Probe(ctx context.Context, r probe.Request) probe.Result {
 	t.mu.Lock()
 	i := &invocation{world: t.world, blind: t.strikes(ProberBlind)}
-	m := member{Server: fleet.Server{Address: r.Server.Addr(), Probe: fleet.Probe{AttemptTimeout: r.AttemptTimeout, Attempts: r.Attempts}}}
+	m := member{Server: fleet.Server{Address: r.Server.Addr()}, Probe: fleet.Probe{AttemptTimeout: r.AttemptTimeout, Attempts: r.Attempts}}
 	outcome, took := i.transact(m)
 	t.mu.Unlock()
 	select {
@@ -248,4 +248,14 @@ type secrets struct{}
 
 func (secrets) Get(context.Context, fleet.Credential) (probe.Credentials, error) {
 	return probe.Credentials{}, nil
+}
+
+// Previous has none: a second transaction would only take longer.
+func (secrets) Previous(context.Context, fleet.Credential) (probe.Credentials, bool) {
+	return probe.Credentials{}, false
+}
+
+// Renew finds nothing newer.
+func (s secrets) Renew(ctx context.Context, c fleet.Credential) (probe.Credentials, error) {
+	return s.Get(ctx, c)
 }

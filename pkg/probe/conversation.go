@@ -1,0 +1,68 @@
+package probe
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"layeh.com/radius"
+)
+
+// question is one request, and the codes of the answers that fit it.
+type question struct {
+	code radius.Code
+	fits []radius.Code
+	// fill adds the method's own attributes. The identifier, the authenticator
+	// and the secret are already there; what every request carries is added after.
+	fill func(*radius.Packet) error
+}
+
+// conversation is the transactions of one probe. They share a socket and a
+// budget: each may repeat its packet like any other, but the last answer must be
+// there within the budget of the first.
+type conversation struct {
+	request Request
+	local   netip.Addr
+	begin   time.Time // of the first transaction; zero before it
+
+	// exchange makes one transaction on the wire and counts its transmissions.
+	exchange func(t *transaction, end time.Time) (answer, int, error)
+
+	result Result // what is known so far
+}
+
+// converse begins a conversation over a connected socket.
+func converse(ctx context.Context, conn net.Conn, r Request, local netip.Addr) *conversation {
+	return &conversation{
+		request: r,
+		local:   local,
+		exchange: func(t *transaction, end time.Time) (answer, int, error) {
+			return t.exchange(ctx, conn, r.Attempts, r.AttemptTimeout, end)
+		},
+	}
+}
+
+// ask makes one transaction and returns the authentic answer to it.
+func (c *conversation) ask(q question) (answer, error) {
+	t, err := newTransaction(c.request, q, c.local)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.begin.IsZero() {
+		c.begin = time.Now()
+	}
+	a, transmissions, err := c.exchange(t, c.begin.Add(c.request.budget()))
+	if transmissions > 0 {
+		c.result.Transactions++
+		c.result.Transmissions += transmissions
+	}
+	if err != nil {
+		c.result.Latency = 0
+		return answer{}, err
+	}
+	c.result.Latency = time.Since(c.begin)
+	c.result.ReplyMessage = printable([]byte(c.request.Credentials.redact(string(a.text()))))
+	c.result.MessageAuthenticator = a.messageAuthenticator
+	return a, nil
+}
