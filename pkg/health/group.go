@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -8,9 +9,10 @@ import (
 
 // Member is one server of a group as the group decision sees it.
 type Member struct {
-	Server  string
-	Checks  []Check // at least one; the worst of them is the server's standing
-	Drained string  // why an operator has taken it out; empty if none did
+	Server     string
+	Checks     []Check // at least one; the worst of them is the server's standing
+	Drained    string  // why an operator has taken it out; empty if none did
+	Unreadable string  // why nothing is known of it; empty if all could be read
 }
 
 // Check is one of a member's checks, with its own row and its own state.
@@ -114,8 +116,8 @@ func Decide(below int, members []Member) Decision {
 		if standing == StandingHoldDown && m.answers(newest) {
 			held++
 		}
-		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: m.Drained})
-		if len(m.Checks) > 1 && standing != StandingSolid {
+		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: cmp.Or(m.Drained, m.Unreadable)})
+		if len(m.Checks) > 1 && row != "" && standing != StandingSolid {
 			cause[m.Server] = " (" + row + ")"
 		}
 	}
@@ -155,8 +157,11 @@ func severity() []Standing {
 // standing classifies a member against the newest round of its group: by the
 // worst of its checks, whose row it returns.
 func (m Member) standing(newest time.Time) (Standing, string) {
-	if m.Drained != "" {
+	switch {
+	case m.Drained != "":
 		return StandingDrained, ""
+	case m.Unreadable != "":
+		return StandingStale, ""
 	}
 	worst, row := StandingUnknown, ""
 	for i, c := range m.Checks {

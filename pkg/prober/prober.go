@@ -25,6 +25,10 @@ const (
 	maxSockets  = 512 // Lambda gives a function 1,024 descriptors
 	maxWrites   = 64  // DynamoDB calls at once, so that connections stay few
 	callTimeout = 5 * time.Second
+	// maxGap is how old a failure may be and still count with the next one.
+	maxGap = 5 * time.Minute
+	// maxSkew is how far another prober's clock may be ahead of this one's.
+	maxSkew = 5 * time.Minute
 )
 
 // Transactor makes one RADIUS transaction.
@@ -177,6 +181,7 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 		Group: m.key.group, Server: m.key.row,
 		Address:  address,
 		Moved:    known && before.Address != address,
+		Gap:      before.ConsecutiveFailures > 0 && round.Sub(before.LastFailure) > maxGap,
 		Method:   string(m.check.Method),
 		Round:    round,
 		Outcome:  r.Outcome,
@@ -188,6 +193,10 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 			Subject: r.Certificate.Subject, Issuer: r.Certificate.Issuer, NotAfter: r.Certificate.NotAfter, Chain: r.Certificate.Chain,
 		},
 	})
+	if errors.Is(err, store.ErrNotNewer) && before.Round.After(time.Now().Add(maxSkew)) {
+		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: the row's round %s is in the future, so nothing newer is taken: delete the row",
+			m.key, before.Round.Format(time.RFC3339))
+	}
 	if err != nil {
 		return store.ProbeRow{}, err
 	}

@@ -597,3 +597,35 @@ func TestHandle(t *testing.T) {
 		})
 	}
 }
+
+// A row whose round is in the future takes nothing newer. That must not pass in
+// silence.
+func TestARowFromTheFutureIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(testFleet(1, nil), always(healthy))
+		w.table.rows = map[string]store.ProbeRow{"ise-1": {Group: "vpn", Server: "ise-1", Round: time.Now().Add(24 * time.Hour)}}
+		err := w.Minute(t.Context(), prober.Shard{})
+		if err == nil || !strings.Contains(err.Error(), "vpn/ise-1: the row's round 2000-01-02T00:00:00Z is in the future") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// Failures before and after a long silence are no streak.
+func TestAGapEndsAStreakOfFailures(t *testing.T) {
+	for gap, want := range map[time.Duration]bool{5 * time.Minute: false, 5*time.Minute + time.Millisecond: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(testFleet(1, nil), always(reject))
+			last := time.Now().Add(-gap)
+			w.table.rows = map[string]store.ProbeRow{"ise-1": {
+				Group: "vpn", Server: "ise-1", Round: last, Address: "10.0.0.1:1812", ConsecutiveFailures: 2, LastFailure: last,
+			}}
+			if _, err := w.Report(t.Context(), prober.Request{Write: true}); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.table.results[0].Gap; got != want {
+				t.Errorf("%v after the last failure: gap %v, want %v", gap, got, want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 			continue
 		}
 		work.Go(func() error {
-			if err := r.group(ctx, g, list); err != nil {
+			err := r.group(ctx, g, list)
+			switch {
+			case err != nil && r.now().Sub(newestOf(list)) > maxLag:
+				// A group that fails for long must not hold up the others of its shard,
+				// and the next record of a row says all that these do.
+				r.Log.Error("group failed, its records are too old to be delivered again", "group", name, "records", len(list), "error", err)
+			case err != nil:
 				r.Log.Error("group failed, its records will be delivered again", "group", name, "records", len(list), "error", err)
 				mu.Lock()
 				failed[name] = true
@@ -77,6 +84,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 		}
 	}
 	return again
+}
+
+// newestOf is the newest round of some records.
+func newestOf(records []Record) time.Time {
+	return slices.MaxFunc(records, func(a, b Record) int { return a.Row.Round.Compare(b.Row.Round) }).Row.Round
 }
 
 // decode reads one record by itself, so that a bad one spoils no other. The
@@ -138,6 +150,10 @@ func (r *Reconciler) group(ctx context.Context, g fleet.Group, records []Record)
 func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (newest time.Time, err error) {
 	for _, rec := range records {
 		row := rec.Row
+		if fromFuture(row, r.now()) {
+			r.Log.Error("record skipped: its round is in the future", "group", row.Group, "server", row.Server, "round", row.Round)
+			continue
+		}
 		if row.Round.After(newest) {
 			newest = row.Round
 		}
@@ -148,6 +164,9 @@ func (r *Reconciler) advance(ctx context.Context, v *view, records []Record) (ne
 		}
 		if known, ok := v.rows[row.Server]; !ok || row.Round.After(known.Round) {
 			v.rows[row.Server] = row
+		}
+		if v.remember.Unreadable[row.Server] != nil {
+			continue // to go on from an unknown state would forget the one that cannot be read
 		}
 		state, t := health.Advance(v.group.Health, v.remember.States[row.Server], row.Observation())
 		if t == nil {

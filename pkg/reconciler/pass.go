@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/aws/smithy-go"
 	"radwitness/pkg/announce"
+
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -39,7 +42,13 @@ func (o outcome) mendable() bool {
 	case o.err == nil, errors.Is(o.err, balancer.ErrTargetGroupNotFound), errors.Is(o.err, balancer.ErrTargetType):
 		return false
 	}
-	return !o.result.OnlyRefusals()
+	return !o.result.OnlyRefusals() && !denied(o.err)
+}
+
+// denied reports whether a permission is missing.
+func denied(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && (strings.HasPrefix(api.ErrorCode(), "AccessDenied") || strings.HasPrefix(api.ErrorCode(), "Unauthorized"))
 }
 
 // pass makes the target groups of a group match the decision, and records how

@@ -30,6 +30,8 @@ const (
 	// maxLag is the age past which records are history: they move the states,
 	// but what they say about membership is no longer true.
 	maxLag = time.Minute
+	// maxSkew is how far the prober's clock may be ahead of this one's.
+	maxSkew = 5 * time.Minute
 	// maxGroups is how many groups of a batch are worked on at once.
 	maxGroups = 8
 )
@@ -129,7 +131,11 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (*view, error) {
 		// The server of a bad row is without a result, which keeps it where it is.
 		r.Log.Error("row skipped", "group", g.Name, "error", rowsErr)
 	}
+	for server, err := range v.remember.Unreadable {
+		r.Log.Error("row cannot be read: its server stays as it is until somebody mends it", "group", g.Name, "server", server, "error", err)
+	}
 	v.forgetMoved()
+	v.forgetFuture(r.now())
 	return v, nil
 }
 
@@ -147,6 +153,33 @@ func (v *view) forgetMoved() {
 			}
 		}
 	}
+}
+
+// forgetFuture drops rows whose round has not come yet: somebody's clock or hand
+// was wrong, and against such a round all others would be stale.
+func (v *view) forgetFuture(now time.Time) {
+	for server, row := range v.rows {
+		if fromFuture(row, now) {
+			delete(v.rows, server)
+		}
+	}
+}
+
+// fromFuture reports whether a row's round is later than clocks can differ.
+func fromFuture(row store.ProbeRow, now time.Time) bool { return row.Round.After(now.Add(maxSkew)) }
+
+// unreadable says why nothing is known of a server, "" if all could be read.
+func (v *view) unreadable(s fleet.Server) string {
+	names := []string{s.Name} // drains go by the server, states by its checks
+	for _, c := range s.Checks {
+		names = append(names, c.Row)
+	}
+	for _, name := range names {
+		if v.remember.Unreadable[name] != nil {
+			return "its row in table health cannot be read"
+		}
+	}
+	return ""
 }
 
 // probed reports whether a row is about the server at its present address. A
@@ -172,7 +205,7 @@ func (v *view) decide() health.Decision {
 	newest := v.newest()
 	members := make([]health.Member, len(v.group.Servers))
 	for i, s := range v.group.Servers {
-		members[i] = health.Member{Server: s.Name, Drained: v.drained(s, newest)}
+		members[i] = health.Member{Server: s.Name, Drained: v.drained(s, newest), Unreadable: v.unreadable(s)}
 		for _, c := range s.Checks {
 			members[i].Checks = append(members[i].Checks, health.Check{
 				Row:         c.Row,

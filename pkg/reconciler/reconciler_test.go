@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	"radwitness/pkg/announce"
@@ -604,5 +605,78 @@ func TestEveryCheckMustPass(t *testing.T) {
 		if len(checks) != 2 || checks[0].Row != "b/pap" || checks[1].Row != "b/accounting" || checks[1].Status != health.Up {
 			t.Errorf("checks %+v", checks)
 		}
+	})
+}
+
+// A row that somebody wrote by hand and that cannot be read keeps its own server
+// where it is, and is no reason to stop the rest of the group.
+func TestAnUnreadableRowKeepsItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		w.unreadable = map[string]error{"b": errors.New("until is not a time")}
+		before := w.states["vpn"]["b"]
+		for range 4 {
+			time.Sleep(time.Second)
+			if failed := w.round(t, "arr"); failed != nil {
+				t.Fatalf("failed %v", failed)
+			}
+		}
+		w.want(t, "c is down, b cannot be judged", "a b")
+		if !cmp.Equal(before, w.states["vpn"]["b"]) {
+			t.Errorf("the state that cannot be read became %+v", w.states["vpn"]["b"])
+		}
+		if reason := w.groups["vpn"].Reasons["b"]; reason != "its row in table health cannot be read" {
+			t.Errorf("reason %q", reason)
+		}
+	})
+}
+
+// A round that has not come yet blinds nobody.
+func TestARoundFromTheFutureIsIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.round(t, "aaa")
+		if failed := w.deliver(t, w.probeAt("c", health.Reject, time.Now().Add(24*time.Hour))); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			w.round(t, "ra-")
+		}
+		w.want(t, "a is down, and c stays where it is", "b c")
+	})
+}
+
+// A group that fails for long gives its old records up, so that the others of
+// its shard catch up.
+func TestOldRecordsOfAFailingGroupAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.err = errors.New("table is gone")
+		record := w.probe("a", health.Accept)
+		time.Sleep(time.Minute)
+		if failed := w.deliver(t, record); !slices.Equal(failed, []string{"1"}) {
+			t.Errorf("a minute old: failed %v, want the record", failed)
+		}
+		time.Sleep(time.Millisecond)
+		if failed := w.deliver(t, record); failed != nil {
+			t.Errorf("a millisecond later: failed %v", failed)
+		}
+	})
+}
+
+func TestAMissingPermissionDoesNotHoldUpTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		w.aws.Fail(balancertest.RegisterTargets, 1, &smithy.GenericAPIError{Code: "AccessDenied", Message: "not authorized"})
+		if failed := w.round(t, "a"); failed != nil {
+			t.Errorf("failed %v", failed)
+		}
+		if row := w.groups["vpn"]; row.Pass != store.PassFailed || !strings.Contains(row.PassError, "AccessDenied") {
+			t.Errorf("group row %+v", row)
+		}
+		w.steady(t, "a", 30*time.Second)
+		w.want(t, "with the permission", "a")
 	})
 }

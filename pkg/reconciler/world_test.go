@@ -39,6 +39,7 @@ type tables struct {
 	transitions map[string]store.Transition // by key, as the table has them
 	changed     []store.Change
 	writes      int
+	unreadable  map[string]error
 	err         error
 }
 
@@ -61,7 +62,7 @@ func (t *tables) Group(_ context.Context, group string) (store.GroupHealth, erro
 	if states == nil {
 		states = map[string]health.State{}
 	}
-	return store.GroupHealth{States: states, Addresses: maps.Clone(t.addresses), Drains: maps.Clone(t.drains), Group: t.groups[group]}, t.err
+	return store.GroupHealth{States: states, Addresses: maps.Clone(t.addresses), Drains: maps.Clone(t.drains), Group: t.groups[group], Unreadable: t.unreadable}, t.err
 }
 
 func (t *tables) SaveState(_ context.Context, group, server string, s health.State, tr store.Transition) error {

@@ -41,6 +41,10 @@ type GroupHealth struct {
 	Addresses map[string]string       // that the states are about, by server; none where a row does not say
 	Drains    map[string]Drain        // by server
 	Group     GroupRow
+
+	// What cannot be read, by server. Such a server must stay as it is: to take
+	// the row for absent would forget a hold-down, or a drain.
+	Unreadable map[string]error
 }
 
 // Drain is an operator's order to keep a server out for a time.
@@ -156,8 +160,8 @@ type changeItem struct {
 	ExpiresAt int64 `dynamodbav:"expires_at"`
 }
 
-// Group reads what is remembered of a group. A row that cannot be read is an
-// error: to take it for absent would forget a hold-down.
+// Group reads what is remembered of a group. A row that cannot be read concerns
+// its own server alone, and a group's own is decided anew.
 func (h *Health) Group(ctx context.Context, group string) (GroupHealth, error) {
 	items, err := query(ctx, h.DynamoDB, &dynamodb.QueryInput{
 		TableName:                &h.Table,
@@ -170,25 +174,34 @@ func (h *Health) Group(ctx context.Context, group string) (GroupHealth, error) {
 	if err != nil {
 		return GroupHealth{}, err
 	}
-	g := GroupHealth{States: map[string]health.State{}, Addresses: map[string]string{}, Drains: map[string]Drain{}}
+	g := GroupHealth{States: map[string]health.State{}, Addresses: map[string]string{}, Drains: map[string]Drain{}, Unreadable: map[string]error{}}
 	for _, item := range items {
 		if err := g.add(item); err != nil {
-			return GroupHealth{}, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
+			g.Unreadable[subject(item)] = fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
 		}
 	}
 	return g, nil
 }
 
+// subject is the server that an item of table health is about; empty for a
+// group's own.
+func subject(item map[string]types.AttributeValue) string {
+	key, _ := item["item"].(*types.AttributeValueMemberS)
+	_, server, _ := strings.Cut(key.Value, "#")
+	return server
+}
+
 // add files one item under its kind. Items of unknown kinds belong to a newer
 // version and are left alone.
 func (g *GroupHealth) add(item map[string]types.AttributeValue) error {
-	key, ok := item["item"].(*types.AttributeValueMemberS)
-	if !ok {
-		return errors.New("item is not a string")
-	}
+	key := item["item"].(*types.AttributeValueMemberS) // the table's key, which is a string
 	switch {
 	case key.Value == groupItem:
-		return attributevalue.UnmarshalMap(item, &g.Group)
+		var row GroupRow
+		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
+			return err
+		}
+		g.Group = row
 	case strings.HasPrefix(key.Value, drainPrefix):
 		var row drainItem
 		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
@@ -222,6 +235,9 @@ func decodeState(item map[string]types.AttributeValue) (health.State, error) {
 	hold, err := time.ParseDuration(row.HoldDown)
 	if err != nil {
 		return health.State{}, fmt.Errorf("hold_down: %w", err)
+	}
+	if row.HeldUntil.After(row.Since.Add(hold)) {
+		return health.State{}, errors.New("held_until is later than hold_down allows")
 	}
 	return health.State{Status: row.Status, Since: row.Since, HeldUntil: row.HeldUntil, HoldDown: hold}, nil
 }

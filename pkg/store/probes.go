@@ -42,6 +42,7 @@ type ProbeResult struct {
 	ReplyMessage         string
 	MessageAuthenticator bool   // the answer carried a valid one
 	Moved                bool   // the row is about another address: its streaks end here
+	Gap                  bool   // the row's streak is too old to go on: it begins anew
 	CredentialStage      string // of the credentials that worked, empty if none did
 	Certificate          Certificate
 }
@@ -190,7 +191,7 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 
 // streak lengthens the running streak of one kind and ends that of the other.
 func streak(u *update, r ProbeResult, kind, count, otherKind, otherCount string) {
-	if r.Moved {
+	if r.Moved || r.Gap {
 		u.Set(count, &types.AttributeValueMemberN{Value: "1"})
 		u.Set(kind+"_since", timeValue(r.Round))
 	} else {
@@ -300,6 +301,13 @@ func (r ProbeRow) validate() error {
 		return errors.New("a streak of failures has no last_failure or failure_since")
 	case r.ConsecutiveSuccesses > 0 && (r.LastSuccess.IsZero() || r.SuccessSince.IsZero()):
 		return errors.New("a streak of successes has no last_success or success_since")
+	}
+	for name, t := range map[string]time.Time{
+		"last_success": r.LastSuccess, "last_failure": r.LastFailure, "success_since": r.SuccessSince, "failure_since": r.FailureSince,
+	} {
+		if t.After(r.Round) {
+			return fmt.Errorf("%s is after round", name)
+		}
 	}
 	return nil
 }

@@ -191,6 +191,17 @@ func TestRecordRefusesARoundThatIsNotNewer(t *testing.T) {
 	record(t, p, result(at(10.001), health.Accept, health.Success))
 }
 
+func TestAGapBeginsAStreakAnew(t *testing.T) {
+	p, _, _ := newTables(t)
+	record(t, p, result(at(0), health.Reject, health.Failure))
+	record(t, p, result(at(1), health.Reject, health.Failure))
+	late := result(at(7200), health.Reject, health.Failure)
+	late.Gap = true
+	if row := record(t, p, late); row.ConsecutiveFailures != 1 || !row.FailureSince.Equal(at(7200)) || row.Rejects != 3 {
+		t.Errorf("row %+v", row)
+	}
+}
+
 func TestGroupReportsABadRowAndReturnsTheOthers(t *testing.T) {
 	p, _, db := newTables(t)
 	record(t, p, result(at(0), health.Accept, health.Success))
@@ -329,22 +340,37 @@ func TestGroupReadsDrains(t *testing.T) {
 	}
 }
 
-func TestGroupRefusesAStateItCannotRead(t *testing.T) {
+// What cannot be read concerns its own server alone, and is not taken for absent.
+func TestGroupNamesWhatItCannotRead(t *testing.T) {
 	_, h, db := newTables(t)
-	for _, bad := range []struct{ status, holdDown, err string }{
-		{"sideways", "0s", `reading health row vpn/server#ise-1: status "sideways" is not a known one`},
-		{"up", "long", "reading health row vpn/server#ise-1: hold_down:"},
+	good := health.State{Status: health.Up, Since: at(0)}
+	if err := h.SaveState(t.Context(), "vpn", "ise-2", good, store.Transition{Server: "ise-2", At: at(0)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []struct{ item, status, holdDown, until, err string }{
+		{"server#ise-1", "sideways", "0s", "", `reading health row vpn/server#ise-1: status "sideways" is not a known one`},
+		{"server#ise-1", "up", "long", "", "reading health row vpn/server#ise-1: hold_down:"},
+		{"server#ise-1", "holddown", "2m", "2026-11-30T12:02:00.001Z", "reading health row vpn/server#ise-1: held_until is later than hold_down allows"},
+		{"drain#ise-1", "", "", "tomorrow", "reading health row vpn/drain#ise-1:"},
 	} {
 		_, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &h.Table, Item: map[string]types.AttributeValue{
-			"group": &types.AttributeValueMemberS{Value: "vpn"}, "item": &types.AttributeValueMemberS{Value: "server#ise-1"},
+			"group": &types.AttributeValueMemberS{Value: "vpn"}, "item": &types.AttributeValueMemberS{Value: bad.item},
 			"status": &types.AttributeValueMemberS{Value: bad.status}, "hold_down": &types.AttributeValueMemberS{Value: bad.holdDown},
+			"since": &types.AttributeValueMemberS{Value: "2026-11-30T12:00:00.000Z"},
+			"until": &types.AttributeValueMemberS{Value: bad.until}, "held_until": &types.AttributeValueMemberS{Value: bad.until},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.Group(t.Context(), "vpn")
-		if err == nil || !strings.HasPrefix(err.Error(), bad.err) {
-			t.Errorf("error %v, want one that begins %q", err, bad.err)
+		g, err := h.Group(t.Context(), "vpn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Unreadable["ise-1"]; got == nil || !strings.HasPrefix(got.Error(), bad.err) {
+			t.Errorf("error %v, want one that begins %q", got, bad.err)
+		}
+		if !cmp.Equal(g.States, map[string]health.State{"ise-2": good}) {
+			t.Errorf("states %v, want that of ise-2 alone", g.States)
 		}
 	}
 }
@@ -394,6 +420,7 @@ func TestProbeRowFromStream(t *testing.T) {
 		{`{"consecutive_successes": {"N": "1"}}`, "reading probes row vpn/ise-1: consecutive_failures and consecutive_successes are both above 0"},
 		{`{"last_failure": {"NULL": true}}`, "reading probes row vpn/ise-1: a streak of failures has no last_failure or failure_since"},
 		{`{"consecutive_failures": {"N": "0"}, "consecutive_successes": {"N": "1"}}`, "reading probes row vpn/ise-1: a streak of successes has no last_success or success_since"},
+		{`{"last_failure": {"S": "2026-11-30T12:00:00.001Z"}}`, "reading probes row vpn/ise-1: last_failure is after round"},
 	} {
 		_, err := store.ProbeRowFromStream(image(t, bad.replace))
 		if err == nil || !strings.HasPrefix(err.Error(), bad.err) {

@@ -83,7 +83,7 @@ func mutants() []mutant {
 		{"down is out while enough serve", decision, []string{`return Out, "down"`, `return Keep, "down"`}},
 		{"drained is out in every row", decision, []string{`return Out, "drained"`, `return In, "drained"`}},
 		{"drained is in no count", decision, []string{"return StandingDrained", "return StandingSolid"}},
-		{"stale is in no count", decision, []string{"return StandingStale", "return StandingSolid"}},
+		{"stale is in no count", decision, []string{"StaleAfter {\n\t\treturn StandingStale", "StaleAfter {\n\t\treturn StandingSolid"}},
 		{"fail-open is told", decision, []string{"d.FailOpen = true", "d.FailOpen = false"}},
 		{"a drain ends", read, []string{"ok && round.Before(d.Until)", "ok"}},
 		// Section 7: observe and plan.
@@ -123,7 +123,7 @@ func mutants() []mutant {
 		{"an unreadable table is no empty one", read, []string{"if err != nil {\n\t\treturn nil, err\n\t}\n\tif rowsErr", "_ = err\n\tif rowsErr"}},
 		{"a new address begins anew", read, []string{"\tv.forgetMoved()\n", ""}},
 		{"a record of another address is skipped", batch, []string{"if !ok || !probed(server, row) {", "if !ok {"}},
-		{"at a new address no streak goes on", rows, []string{"\tif r.Moved {\n\t\tu.Set(count", "\tif false {\n\t\tu.Set(count"}},
+		{"at a new address no streak goes on", rows, []string{"\tif r.Moved || r.Gap {\n\t\tu.Set(count", "\tif r.Gap {\n\t\tu.Set(count"}},
 		{"a failing group fails its own records", batch, []string{"if failed[rec.Row.Group] {", "if len(failed) > 0 {"}},
 		{"a failing group fails them", batch, []string{"failed[name] = true", "failed[name] = false"}},
 		{"a bad record spoils no other", batch, []string{"r.bury(ctx, rec, one, err)", "return events.DynamoDBEventResponse{}"}},
