@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -113,10 +112,14 @@ func Decide(below int, members []Member) Decision {
 	held := 0
 	for _, m := range members {
 		standing, row := m.standing(newest)
+		reason := m.Drained
+		if reason == "" {
+			reason = m.Unreadable
+		}
 		if standing == StandingHoldDown && m.answers(newest) {
 			held++
 		}
-		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: cmp.Or(m.Drained, m.Unreadable)})
+		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: reason})
 		if len(m.Checks) > 1 && row != "" && standing != StandingSolid {
 			cause[m.Server] = " (" + row + ")"
 		}

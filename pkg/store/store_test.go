@@ -348,10 +348,10 @@ func TestGroupNamesWhatItCannotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []struct{ item, status, holdDown, until, err string }{
-		{"server#ise-1", "sideways", "0s", "", `reading health row vpn/server#ise-1: status "sideways" is not a known one`},
-		{"server#ise-1", "up", "long", "", "reading health row vpn/server#ise-1: hold_down:"},
+		{"server#ise-1", "sideways", "0s", "2026-11-30T12:00:00.000Z", `reading health row vpn/server#ise-1: status "sideways" is not a known one`},
+		{"server#ise-1", "up", "long", "2026-11-30T12:00:00.000Z", "reading health row vpn/server#ise-1: hold_down:"},
 		{"server#ise-1", "holddown", "2m", "2026-11-30T12:02:00.001Z", "reading health row vpn/server#ise-1: held_until is later than hold_down allows"},
-		{"drain#ise-1", "", "", "tomorrow", "reading health row vpn/drain#ise-1:"},
+		{"drain#ise-3", "", "", "tomorrow", "reading health row vpn/drain#ise-3:"},
 	} {
 		_, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &h.Table, Item: map[string]types.AttributeValue{
 			"group": &types.AttributeValueMemberS{Value: "vpn"}, "item": &types.AttributeValueMemberS{Value: bad.item},
@@ -366,7 +366,7 @@ func TestGroupNamesWhatItCannotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g.Unreadable["ise-1"]; got == nil || !strings.HasPrefix(got.Error(), bad.err) {
+		if got := g.Unreadable[strings.Split(bad.item, "#")[1]]; got == nil || !strings.HasPrefix(got.Error(), bad.err) {
 			t.Errorf("error %v, want one that begins %q", got, bad.err)
 		}
 		if !cmp.Equal(g.States, map[string]health.State{"ise-2": good}) {

@@ -63,8 +63,9 @@ type stage struct {
 	start time.Time
 
 	view        lab.View
-	acted       time.Time // when the step did what it does
-	firstChange int       // of the step, among the lab's changes
+	acted       time.Time       // when the step did what it does
+	firstChange int             // of the step, among the lab's changes
+	in          map[string]bool // servers that were registered when the step began
 	told        map[store.Transition]bool
 	toldChanges int
 }
@@ -96,6 +97,12 @@ func (s *stage) step(ctx context.Context, n int, step step) error {
 	s.print("\n%8s  %d. %s", s.clock(time.Now()), n, step.title)
 	s.firstChange = len(s.lab.Calls.Changes())
 	begin := time.Now()
+	s.in = map[string]bool{}
+	if len(s.view) > 0 {
+		for _, server := range s.group().Servers {
+			s.in[server.Name] = server.In()
+		}
+	}
 	if step.do != nil {
 		if err := step.do(ctx, s); err != nil {
 			return err
@@ -203,15 +210,19 @@ func (s *stage) names(c lab.Change) []string {
 	return names
 }
 
-// words says what a call changed, server by server.
+// words says what a call changed, server by server. To register a server that
+// is in already changes nothing: what the floor rests on is confirmed so before
+// another leaves.
 func (s *stage) words(c lab.Change) []string {
 	verb := "register "
 	if c.Operation == lab.DeregisterTargets {
 		verb = "deregister "
 	}
-	words := s.names(c)
-	for i := range words {
-		words[i] = verb + words[i]
+	var words []string
+	for _, name := range s.names(c) {
+		if c.Operation == lab.DeregisterTargets || !s.in[name] {
+			words = append(words, verb+name)
+		}
 	}
 	return words
 }

@@ -96,6 +96,7 @@ func faults(f radiustest.Fault, servers ...string) func(context.Context, *stage)
 func removal(server string) func(context.Context, *stage) error {
 	return func(ctx context.Context, s *stage) error {
 		s.acted = time.Now()
+		delete(s.in, server)
 		return s.lab.RemoveTarget(ctx, s.group().Name, server)
 	}
 }
