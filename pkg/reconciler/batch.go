@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,13 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 			continue
 		}
 		work.Go(func() error {
-			err := r.group(ctx, g, list)
-			switch {
-			case err != nil && r.now().Sub(newestOf(list)) > maxLag:
-				// A group that fails for long must not hold up the others of its shard,
-				// and the next record of a row says all that these do.
-				r.Log.Error("group failed, its records are too old to be delivered again", "group", name, "records", len(list), "error", err)
-			case err != nil:
+			if err := r.group(ctx, g, list); err != nil {
 				r.Log.Error("group failed, its records will be delivered again", "group", name, "records", len(list), "error", err)
 				mu.Lock()
 				failed[name] = true
@@ -84,11 +77,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 		}
 	}
 	return again
-}
-
-// newestOf is the newest round of some records.
-func newestOf(records []Record) time.Time {
-	return slices.MaxFunc(records, func(a, b Record) int { return a.Row.Round.Compare(b.Row.Round) }).Row.Round
 }
 
 // decode reads one record by itself, so that a bad one spoils no other. The

@@ -648,24 +648,6 @@ func TestARoundFromTheFutureIsIgnored(t *testing.T) {
 	})
 }
 
-// A group that fails for long gives its old records up, so that the others of
-// its shard catch up.
-func TestOldRecordsOfAFailingGroupAreGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(1, "a")
-		w.err = errors.New("table is gone")
-		record := w.probe("a", health.Accept)
-		time.Sleep(time.Minute)
-		if failed := w.deliver(t, record); !slices.Equal(failed, []string{"1"}) {
-			t.Errorf("a minute old: failed %v, want the record", failed)
-		}
-		time.Sleep(time.Millisecond)
-		if failed := w.deliver(t, record); failed != nil {
-			t.Errorf("a millisecond later: failed %v", failed)
-		}
-	})
-}
-
 func TestAMissingPermissionDoesNotHoldUpTheShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(1, "a")
