@@ -135,6 +135,7 @@ func (a *account) start(t *testing.T, name string) *output {
 		"AWS_LAMBDA_FUNCTION_NAME=" + name, "AWS_LAMBDA_FUNCTION_VERSION=$LATEST", "_HANDLER=bootstrap", "LAMBDA_TASK_ROOT=" + filepath.Dir(a.fleet),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL=" + a.url,
 		"RADWITNESS_PROBES_TABLE=functions-probes", "RADWITNESS_HEALTH_TABLE=functions-health",
+		"RADWITNESS_EVENT_BUS=default", "RADWITNESS_FAILURE_QUEUE=" + a.url + "/123456789012/failures",
 	}
 	if err := process.Start(); err != nil {
 		t.Fatal(err)

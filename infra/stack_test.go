@@ -232,6 +232,29 @@ func (t template) keep(tb testing.TB, promises []promise) {
 	}
 }
 
+// What the stack puts into a function's environment, the function must be able
+// to start with.
+func TestFunctionsKnowTheirVariables(t *testing.T) {
+	tmpl := synthTemplate(t, testFleet())
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"Prober", "Reconciler"} {
+		variables, ok := tmpl.get("Resources", function, "Properties", "Environment", "Variables").(object)
+		if !ok {
+			t.Fatalf("%s has no environment", function)
+		}
+		var environ []string
+		for name := range variables {
+			environ = append(environ, name+"=anything")
+		}
+		if _, err := fleet.Parse(sample, text, environ); err != nil {
+			t.Errorf("%s cannot start: %v", function, err)
+		}
+	}
+}
+
 func TestPromises(t *testing.T) {
 	tmpl := synthTemplate(t, testFleet())
 	for name, promises := range map[string][]promise{
