@@ -13,7 +13,7 @@ import (
 func BenchmarkEncode(b *testing.B) {
 	r := testRequest()
 	for b.Loop() {
-		if _, err := newTransaction(r, papQuestion(r.Credentials), localhost); err != nil {
+		if _, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,11 +2,13 @@ package probe
 
 import (
 	"context"
-	"net"
+	"fmt"
 	"net/netip"
 	"time"
 
 	"layeh.com/radius"
+
+	"radwitness/pkg/probe/transport"
 )
 
 // question is one request, and the codes of the answers that fit it.
@@ -18,25 +20,28 @@ type question struct {
 	fill func(*radius.Packet) error
 }
 
-// conversation is the transactions of one probe. They share a socket and a
-// budget: each may repeat its packet like any other, but the last answer must be
+// conversation is the transactions of one probe. They share a way to the server
+// and a budget: each may repeat its packet like any other, but the last answer must be
 // there within the budget of the first.
 type conversation struct {
 	request Request
 	local   netip.Addr
 	begin   time.Time // of the first transaction; zero before it
 
-	// exchange makes one transaction on the wire and counts its transmissions.
+	// identify begins a transaction and returns its identifier.
+	identify func() (byte, error)
+	// exchange makes the transaction on the wire and counts its transmissions.
 	exchange func(t *transaction, end time.Time) (answer, int, error)
 
 	result Result // what is known so far
 }
 
-// converse begins a conversation over a connected socket.
-func converse(ctx context.Context, conn net.Conn, r Request, local netip.Addr) *conversation {
+// converse begins a conversation.
+func converse(ctx context.Context, conn transport.Conn, r Request) *conversation {
 	return &conversation{
-		request: r,
-		local:   local,
+		request:  r,
+		local:    conn.Local(),
+		identify: conn.Begin,
 		exchange: func(t *transaction, end time.Time) (answer, int, error) {
 			return t.exchange(ctx, conn, r.Attempts, r.AttemptTimeout, end)
 		},
@@ -45,7 +50,11 @@ func converse(ctx context.Context, conn net.Conn, r Request, local netip.Addr) *
 
 // ask makes one transaction and returns the authentic answer to it.
 func (c *conversation) ask(q question) (answer, error) {
-	t, err := newTransaction(c.request, q, c.local)
+	identifier, err := c.identify()
+	if err != nil {
+		return answer{}, fmt.Errorf("beginning a transaction: %w", cause(err))
+	}
+	t, err := newTransaction(c.request, q, identifier, c.local)
 	if err != nil {
 		return answer{}, err
 	}

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"layeh.com/radius"
-
 	"radwitness/pkg/health"
 )
 
@@ -24,43 +22,41 @@ var (
 // was stopped for longer cannot say that the server was silent.
 const stallLimit = time.Second
 
-// exchange sends the request up to attempts times over a connected socket and
-// returns the first valid answer, whichever transmission it is for, and the
-// number of transmissions. Each transmission is the same datagram, and has
-// timeout until the next one; the whole is over after attempts times timeout,
-// and at the given end, whatever arrives. Bad answers are remembered and
-// reported if no good one comes. The socket is closed when the context ends.
-func (t *transaction) exchange(ctx context.Context, conn net.Conn, attempts int, timeout time.Duration, end time.Time) (answer, int, error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
+// conn is what an exchange needs of a transport.Conn.
+type conn interface {
+	Send(request []byte) error
+	Receive(ctx context.Context, deadline time.Time) ([]byte, error)
+}
 
+// exchange sends the request up to attempts times and returns the first valid
+// answer, whichever transmission it is for, and the number of transmissions. Each
+// transmission is the same datagram, and has timeout until the next one; the whole
+// is over after attempts times timeout, and at the given end, whatever arrives.
+// Bad answers are remembered and reported if no good one comes.
+func (t *transaction) exchange(ctx context.Context, c conn, attempts int, timeout time.Duration, end time.Time) (answer, int, error) {
 	var refusal error
-	datagram := make([]byte, radius.MaxPacketLength) // what is beyond it can only be padding
 	begin := time.Now()
 	if last := begin.Add(time.Duration(attempts) * timeout); last.Before(end) {
 		end = last
 	}
 	sent := 0
 	for next := begin; sent == 0 || sent < attempts && next.Before(end); {
-		if _, err := conn.Write(t.wire); err != nil {
+		if err := c.Send(t.wire); err != nil {
 			return answer{}, sent, sendingError(ctx, err)
 		}
 		sent++
 		if next = begin.Add(time.Duration(sent) * timeout); next.After(end) {
 			next = end
 		}
-		if err := conn.SetReadDeadline(next); err != nil {
-			return answer{}, sent, ownError(ctx, "setting the read deadline", err)
-		}
 		for {
-			n, err := conn.Read(datagram)
+			datagram, err := c.Receive(ctx, next)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
 			}
 			if err != nil {
 				return answer{}, sent, receivingError(ctx, err)
 			}
-			a, err := t.read(datagram[:n])
+			a, err := t.read(datagram)
 			if err == nil {
 				return a, sent, nil
 			}
@@ -113,8 +109,8 @@ func outcomeOf(err error) health.Outcome {
 	return health.ProberError
 }
 
-// sendingError explains a failed transmission. The socket may hand over the
-// ICMP error of an earlier one here, and only "port unreachable" is certainly
+// sendingError explains a failed transmission. A connected socket may hand over
+// the ICMP error of an earlier one here, and only "port unreachable" is certainly
 // that: the others are also what a host without a route says to itself.
 func sendingError(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -150,6 +146,9 @@ func ownError(ctx context.Context, doing string, err error) error {
 func cause(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return net.ErrClosed
 	}
 	return err
 }

@@ -21,31 +21,27 @@ import (
 	"radwitness/pkg/health"
 )
 
-// socket is a connected socket without a network, for use in a synctest
-// bubble: what happens on it is scheduled on the bubble's clock.
+// socket is a conn without a network, for use in a synctest bubble: what happens
+// on it is scheduled on the bubble's clock.
 type socket struct {
-	net.Conn // the methods that an exchange does not call
+	begin  time.Time
+	inbox  chan arrival
+	sent   [][]byte
+	sentAt []time.Duration // since begin
 
-	begin    time.Time
-	deadline time.Time
-	inbox    chan arrival
-	closed   chan struct{}
-	sent     [][]byte
-	sentAt   []time.Duration // since begin
-
-	oversleep  time.Duration // by which a read notices its deadline too late
+	oversleep  time.Duration // by which a receiver notices its deadline too late
 	writeErr   error         // of the transmission with the number writeErrAt, from 1
 	writeErrAt int
 }
 
-// arrival is what one read returns.
+// arrival is what Receive returns once.
 type arrival struct {
 	datagram []byte
 	err      error
 }
 
 func newSocket() *socket {
-	return &socket{begin: time.Now(), inbox: make(chan arrival, 4096), closed: make(chan struct{})}
+	return &socket{begin: time.Now(), inbox: make(chan arrival, 4096)}
 }
 
 // arrives schedules an arrival, counted from the start.
@@ -53,37 +49,33 @@ func (s *socket) arrives(after time.Duration, datagram []byte, err error) {
 	time.AfterFunc(after, func() { s.inbox <- arrival{datagram, err} })
 }
 
-func (s *socket) Write(b []byte) (int, error) {
+func (s *socket) Send(b []byte) error {
 	if s.writeErr != nil && len(s.sent)+1 == s.writeErrAt {
-		return 0, &net.OpError{Op: "write", Net: "udp", Err: os.NewSyscallError("write", s.writeErr)}
+		return &net.OpError{Op: "write", Net: "udp", Err: os.NewSyscallError("write", s.writeErr)}
 	}
 	s.sent = append(s.sent, bytes.Clone(b))
 	s.sentAt = append(s.sentAt, time.Since(s.begin))
-	return len(b), nil
+	return nil
 }
 
-func (s *socket) Read(b []byte) (int, error) {
-	timer := time.NewTimer(time.Until(s.deadline))
+func (s *socket) Receive(ctx context.Context, deadline time.Time) ([]byte, error) {
+	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-s.closed:
-		return 0, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	case <-timer.C:
 		if len(s.sent) == 3 {
 			time.Sleep(s.oversleep)
 		}
-		return 0, os.ErrDeadlineExceeded
+		return nil, os.ErrDeadlineExceeded
 	case a := <-s.inbox:
 		if a.err != nil {
-			return 0, &net.OpError{Op: "read", Net: "udp", Err: os.NewSyscallError("read", a.err)}
+			return nil, &net.OpError{Op: "read", Net: "udp", Err: os.NewSyscallError("read", a.err)}
 		}
-		return copy(b, a.datagram), nil
+		return a.datagram, nil
 	}
 }
-
-func (s *socket) SetReadDeadline(t time.Time) error { s.deadline = t; return nil }
-
-func (s *socket) Close() error { close(s.closed); return nil }
 
 // spoil is an answer with a wrong Response Authenticator.
 func spoil(answer []byte) []byte {
@@ -434,7 +426,7 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		r := testRequest()
 		r.Credentials = Credentials{SharedSecret: Secret(secret), Username: user, Password: Secret(password)}
 		change(&r)
-		_, err := newTransaction(r, papQuestion(r.Credentials), localhost)
+		_, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost)
 		if err == nil {
 			t.Fatalf("change %d: no error", i)
 		}

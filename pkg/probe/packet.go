@@ -32,12 +32,13 @@ type transaction struct {
 }
 
 // newTransaction encodes a new request of the host with the given local
-// address: random identifier and authenticator, Message-Authenticator first.
-func newTransaction(r Request, q question, local netip.Addr) (*transaction, error) {
+// address: random authenticator, Message-Authenticator first.
+func newTransaction(r Request, q question, identifier byte, local netip.Addr) (*transaction, error) {
 	if len(r.Credentials.SharedSecret) == 0 {
 		return nil, errors.New("shared secret is empty")
 	}
 	p := radius.New(q.code, r.Credentials.SharedSecret)
+	p.Identifier = identifier
 	wire, err := encode(p, q, r, local)
 	if err != nil {
 		return nil, err

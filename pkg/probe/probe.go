@@ -11,12 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
+	"radwitness/pkg/probe/transport"
 )
 
 // Request is one probe to make.
@@ -51,10 +52,18 @@ type Result struct {
 	Certificate          Certificate   // zero unless the server showed one
 }
 
+// Transport opens ways to servers.
+type Transport interface {
+	Open(ctx context.Context, server netip.AddrPort) (transport.Conn, error)
+	Close() error
+}
+
 // Prober makes probes. The zero value is ready to use, and any number of
 // probes may run at the same time.
 type Prober struct {
-	Dialer net.Dialer // opens the sockets
+	Transport Transport // nil means the best one for this operating system
+
+	setup sync.Once
 }
 
 // Probe makes one probe: a transaction, or as many as the method takes. It returns within the request's budget of
@@ -75,7 +84,21 @@ func (p *Prober) Probe(ctx context.Context, r Request) Result {
 	return res
 }
 
-// transact opens a socket and has the method's conversation over it.
+// Close gives up what is kept between probes. No probe may be under way.
+func (p *Prober) Close() error {
+	p.prepare()
+	return p.Transport.Close()
+}
+
+func (p *Prober) prepare() {
+	p.setup.Do(func() {
+		if p.Transport == nil {
+			p.Transport = newTransport()
+		}
+	})
+}
+
+// transact has the method's conversation with the server.
 func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	if err := r.check(); err != nil {
 		return Result{}, err
@@ -84,12 +107,13 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	conn, err := p.Dialer.DialUDP(ctx, "udp", netip.AddrPort{}, r.Server)
+	p.prepare()
+	conn, err := p.Transport.Open(ctx, r.Server)
 	if err != nil {
 		return Result{}, ownError(ctx, "opening a socket", err)
 	}
-	defer func() { _ = conn.Close() }()
-	c := converse(ctx, conn, r, conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr())
+	defer conn.Close()
+	c := converse(ctx, conn, r)
 	c.result.Outcome, err = ask(c)
 	return c.result, err
 }

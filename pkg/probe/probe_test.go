@@ -22,6 +22,7 @@ import (
 	"radwitness/pkg/health"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/probe/radiustest"
+	"radwitness/pkg/probe/transport"
 )
 
 const (
@@ -369,7 +370,7 @@ func TestNoSocket(t *testing.T) {
 		{syscall.EHOSTUNREACH, "opening a socket: no route to host"},
 		{syscall.EADDRNOTAVAIL, "opening a socket: cannot assign requested address"},
 	} {
-		prober := probe.Prober{Dialer: net.Dialer{
+		prober := probe.Prober{Transport: &transport.Connected{
 			Control: func(string, string, syscall.RawConn) error { return tt.errno },
 		}}
 		res := prober.Probe(t.Context(), to(netip.MustParseAddrPort("127.0.0.1:1812")))

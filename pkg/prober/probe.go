@@ -129,10 +129,6 @@ func (m member) mayBeCredentials(f finding) bool {
 
 // transact makes one probe with the given credentials.
 func (p *Prober) transact(ctx context.Context, m member, k key, attempts int) finding {
-	if err := p.sockets.Acquire(ctx, 1); err != nil {
-		return ownFault("waiting for a free socket: " + err.Error())
-	}
-	defer p.sockets.Release(1)
 	row, _ := p.row(m.key)
 	c := m.check
 	return finding{stage: k.stage, Result: p.Transactor.Probe(ctx, probe.Request{

@@ -22,7 +22,6 @@ import (
 )
 
 const (
-	maxSockets  = 512 // Lambda gives a function 1,024 descriptors
 	maxWrites   = 64  // DynamoDB calls at once, so that connections stay few
 	callTimeout = 5 * time.Second
 	// maxGap is how old a failure may be and still count with the next one.
@@ -59,9 +58,8 @@ type Prober struct {
 	Log         *slog.Logger
 	Metrics     *telemetry.Metrics
 
-	setup   sync.Once
-	sockets *semaphore.Weighted
-	writes  *semaphore.Weighted
+	setup  sync.Once
+	writes *semaphore.Weighted
 
 	mu    sync.Mutex
 	rows  map[rowKey]store.ProbeRow // newest known row of each check
@@ -90,7 +88,6 @@ func (m member) address() netip.AddrPort {
 
 func (p *Prober) prepare() {
 	p.setup.Do(func() {
-		p.sockets = semaphore.NewWeighted(maxSockets)
 		p.writes = semaphore.NewWeighted(maxWrites)
 		p.rows = map[rowKey]store.ProbeRow{}
 		p.roots = map[string]*x509.CertPool{}

@@ -433,14 +433,20 @@ func TestOverrunSkipsAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestSocketsAreCapped(t *testing.T) {
+// However many servers are silent, a round takes the budget of one probe.
+func TestSilentServersAreProbedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(testFleet(600, func(p *fleet.Probe) { p.Interval = time.Minute }), always(silence))
+		w := newWorld(testFleet(1000, func(p *fleet.Probe) { p.Interval = time.Minute }), always(silence))
+		begin := time.Now()
 		if _, err := w.Report(t.Context(), prober.Request{}); err != nil {
 			t.Fatal(err)
 		}
-		if w.network.most != 512 {
-			t.Errorf("%d probes at once, want 512", w.network.most)
+		if w.network.most != 1000 {
+			t.Errorf("%d probes at once, want 1000", w.network.most)
+		}
+		c := w.Fleet.Groups[0].Servers[0].Checks[0]
+		if took, budget := time.Since(begin), time.Duration(c.Attempts)*c.AttemptTimeout; took > budget {
+			t.Errorf("took %v, want %v", took, budget)
 		}
 	})
 }

@@ -1,0 +1,5 @@
+package probe
+
+import "radwitness/pkg/probe/transport"
+
+func newTransport() Transport { return &transport.Shared{} }
