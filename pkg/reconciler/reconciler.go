@@ -46,7 +46,7 @@ type Health interface {
 	Group(context.Context, string) (store.GroupHealth, error)
 	SaveState(ctx context.Context, group, server string, s health.State, t store.Transition) error
 	SaveGroup(ctx context.Context, group string, row store.GroupRow, t *store.Transition) error
-	SaveChange(ctx context.Context, group string, at time.Time, c store.Change) error
+	SaveChange(ctx context.Context, group string, c store.Change) error
 }
 
 // Announcer tells others what has changed.
