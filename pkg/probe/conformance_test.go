@@ -111,6 +111,7 @@ func TestConformance(t *testing.T) {
 	ours := make([]probe.Result, len(methods)*len(cases))
 	theirs := make([]string, len(ours))
 
+	prober := newProber(t, nil)
 	var work errgroup.Group
 	work.SetLimit(16)
 	for i, c := range cases {
@@ -131,7 +132,6 @@ func TestConformance(t *testing.T) {
 				c.change(&r.Credentials)
 			}
 			work.Go(func() error {
-				var prober probe.Prober
 				ours[at] = prober.Probe(t.Context(), r)
 				return nil
 			})
@@ -281,7 +281,7 @@ func TestWiresharkAgrees(t *testing.T) {
 			{Name: "Service-Type", Type: 6, Value: []byte{0, 0, 0, 2}},
 			{Name: "Cisco-AVPair", Vendor: 9, Type: 1, Value: []byte("profile=health-check")},
 		}
-		var prober probe.Prober
+		prober := newProber(t, nil)
 		if res := prober.Probe(t.Context(), r); class(res.Outcome) != "ok" {
 			t.Fatalf("%s: %+v", m, res)
 		}

@@ -36,7 +36,7 @@ func TestFreeRADIUS(t *testing.T) {
 			},
 		}
 	}
-	var prober probe.Prober
+	prober := newProber(t, nil)
 
 	for name, password := range users {
 		res := prober.Probe(t.Context(), request(name, password))
@@ -91,7 +91,7 @@ func TestCertificatesAgainstFreeRADIUS(t *testing.T) {
 				if tt.ca == nil {
 					r.Certificate.Roots = nil
 				}
-				var prober probe.Prober
+				prober := newProber(t, nil)
 				res := prober.Probe(t.Context(), r)
 				c := res.Certificate
 				if res.Outcome != tt.outcome || !strings.HasPrefix(c.Chain, tt.chain) || !c.NotAfter.Equal(tt.server.Expires()) {
@@ -112,7 +112,7 @@ func TestDelayedRejectsAndDomains(t *testing.T) {
 	server := freeradiustest.Start(t, freeradiustest.Config{
 		Secret: labSecret, Anybody: labPassword, RejectDelay: 1,
 	})
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	for _, m := range []fleet.Method{fleet.MSCHAPv2, fleet.PEAP} {
 		r := labRequest(m, server.Addr(), server.CA())
 		r.Credentials.Username = domainUser

@@ -57,6 +57,17 @@ func to(server netip.AddrPort) probe.Request {
 	}
 }
 
+// newProber is a prober until the test ends.
+func newProber(t testing.TB, tr probe.Transport) *probe.Prober {
+	p := &probe.Prober{Transport: tr}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("closing the prober: %v", err)
+		}
+	})
+	return p
+}
+
 // briefly gives a request a budget for servers that do not answer.
 func briefly(r *probe.Request) { r.AttemptTimeout, r.Attempts = 25*time.Millisecond, 2 }
 
@@ -130,30 +141,32 @@ func TestProbe(t *testing.T) {
 			func(r *probe.Request) { r.Server = netip.AddrPortFrom(r.Server.Addr(), 0) },
 			health.ProberError, "server has no address or no port", "", 0},
 	}
+	probers := map[string]*probe.Prober{"": newProber(t, nil), ", connected": newProber(t, &transport.Connected{})}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			server := radiustest.Start(t, config())
-			set(t, server, tt.fault)
-			r := to(server.Addr())
-			if tt.change != nil {
-				tt.change(&r)
-			}
-			var prober probe.Prober
-			res := prober.Probe(t.Context(), r)
-			if res.Outcome != tt.outcome || res.Reason != tt.reason || res.ReplyMessage != tt.reply {
-				t.Errorf("got %s (%s) %q, want %s (%s) %q", res.Outcome, res.Reason, res.ReplyMessage, tt.outcome, tt.reason, tt.reply)
-			}
-			if res.Transmissions != tt.transmissions {
-				t.Errorf("%d transmissions, want %d", res.Transmissions, tt.transmissions)
-			}
-			checkTimes(t, r, res)
-			answered := res.Reason == ""
-			carried := tt.fault != radiustest.NoMessageAuthenticator && tt.fault != radiustest.WrongMessageAuthenticator
-			if res.MessageAuthenticator != (answered && carried) {
-				t.Errorf("Message-Authenticator %v", res.MessageAuthenticator)
-			}
-		})
+		for over, prober := range probers {
+			t.Run(tt.name+over, func(t *testing.T) {
+				t.Parallel()
+				server := radiustest.Start(t, config())
+				set(t, server, tt.fault)
+				r := to(server.Addr())
+				if tt.change != nil {
+					tt.change(&r)
+				}
+				res := prober.Probe(t.Context(), r)
+				if res.Outcome != tt.outcome || res.Reason != tt.reason || res.ReplyMessage != tt.reply {
+					t.Errorf("got %s (%s) %q, want %s (%s) %q", res.Outcome, res.Reason, res.ReplyMessage, tt.outcome, tt.reason, tt.reply)
+				}
+				if res.Transmissions != tt.transmissions {
+					t.Errorf("%d transmissions, want %d", res.Transmissions, tt.transmissions)
+				}
+				checkTimes(t, r, res)
+				answered := res.Reason == ""
+				carried := tt.fault != radiustest.NoMessageAuthenticator && tt.fault != radiustest.WrongMessageAuthenticator
+				if res.MessageAuthenticator != (answered && carried) {
+					t.Errorf("Message-Authenticator %v", res.MessageAuthenticator)
+				}
+			})
+		}
 	}
 }
 
@@ -181,7 +194,7 @@ func TestRetransmissionsAreIdentical(t *testing.T) {
 	server := radiustest.Start(t, cfg)
 	r := to(server.Addr())
 	r.AttemptTimeout = 30 * time.Millisecond
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	if res := prober.Probe(t.Context(), r); res.Outcome != health.Accept {
 		t.Fatalf("got %+v", res)
 	}
@@ -202,7 +215,7 @@ func TestRetransmissionsAreIdentical(t *testing.T) {
 // A server whose daemon was gone for a while is found again on its old port.
 func TestRefusedAndBack(t *testing.T) {
 	server := radiustest.Start(t, config())
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	for range 3 {
 		set(t, server, radiustest.Refuse)
 		if res := prober.Probe(t.Context(), to(server.Addr())); res.Outcome != health.Refused {
@@ -221,7 +234,7 @@ func TestIPv6(t *testing.T) { // F16
 		t.Skipf("no IPv6 loopback: %v", err)
 	}
 	defer server.Close()
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	if res := prober.Probe(t.Context(), to(server.Addr())); res.Outcome != health.Accept {
 		t.Fatalf("got %+v", res)
 	}
@@ -286,7 +299,7 @@ func TestAnswerFromAnotherSource(t *testing.T) {
 	addr := relay(t, server.Addr(), func(_ *net.UDPConn, client netip.AddrPort, answer []byte) { send(other, client, answer) })
 	r := to(addr)
 	briefly(&r)
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	if res := prober.Probe(t.Context(), r); res.Outcome != health.Timeout {
 		t.Errorf("got %+v", res)
 	}
@@ -300,7 +313,7 @@ func TestJunkBeforeTheAnswer(t *testing.T) {
 		spoiled[19] ^= 1
 		send(own, client, nil, []byte("\xde\xad\xbe"), answer[:20], spoiled, answer)
 	})
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	if res := prober.Probe(t.Context(), to(addr)); res.Outcome != health.Accept || res.Transmissions != 1 {
 		t.Errorf("got %+v", res)
 	}
@@ -321,7 +334,7 @@ func TestFloodDoesNotExtendTheBudget(t *testing.T) {
 	})
 	r := to(addr)
 	briefly(&r)
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	res := prober.Probe(t.Context(), r)
 	close(over)
 	if res.Outcome != health.Malformed || res.Transmissions != 2 {
@@ -337,7 +350,7 @@ func TestContextEndsAProbe(t *testing.T) {
 	set(t, server, radiustest.DropAll)
 	r := to(server.Addr())
 	r.AttemptTimeout = time.Minute
-	var prober probe.Prober
+	prober := newProber(t, nil)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -385,7 +398,7 @@ func TestProbesAtTheSameTime(t *testing.T) {
 	silent := radiustest.Start(t, config())
 	set(t, silent, radiustest.DropAll)
 	honest := radiustest.Start(t, config())
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	var probes sync.WaitGroup
 	begin := time.Now()
 	for range 20 {
@@ -411,7 +424,7 @@ func TestProbesAtTheSameTime(t *testing.T) {
 // The secrets are in no result, whatever the server makes of them.
 func TestResultHasNoSecrets(t *testing.T) {
 	server := radiustest.Start(t, config())
-	var prober probe.Prober
+	prober := newProber(t, nil)
 	for _, fault := range radiustest.Faults() {
 		set(t, server, fault)
 		for _, m := range probe.Supported() {
@@ -498,7 +511,7 @@ func TestForgedAnswers(t *testing.T) {
 			r := to(addr)
 			briefly(&r)
 			r.MessageAuthenticator, r.MessageAuthenticatorSeen = tt.policy, tt.seen
-			var prober probe.Prober
+			prober := newProber(t, nil)
 			if res := prober.Probe(t.Context(), r); res.Outcome != tt.want {
 				t.Errorf("got %+v, want %s", res, tt.want)
 			}

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	maxWrites   = 64  // DynamoDB calls at once, so that connections stay few
+	maxWrites   = 64 // DynamoDB calls at once, so that connections stay few
 	callTimeout = 5 * time.Second
 	// maxGap is how old a failure may be and still count with the next one.
 	maxGap = 5 * time.Minute

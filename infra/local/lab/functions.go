@@ -35,6 +35,7 @@ const (
 // functions are both Lambda functions, and what invokes them.
 type functions struct {
 	mapping   eventsource.Mapping // of table probes to the reconciler
+	probes    *probe.Prober       // of all probers, which would have sockets each in Lambda
 	newProber func() *prober.Prober
 	log       *slog.Logger // of what stands for AWS
 	faults    Faults       // nil has none
@@ -73,7 +74,7 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 	reconcile := func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
 		return invoke(ctx, reconcilerTimeout, warm.Load().Handle, event)
 	}
-	f := &functions{log: log.With("function", "lab"), faults: cfg.Faults}
+	f := &functions{probes: &probe.Prober{}, log: log.With("function", "lab"), faults: cfg.Faults}
 	if f.faults != nil {
 		handler := f.faults.Handler("reconciler", time.Second, reconcile)
 		reconcile = func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
@@ -86,7 +87,7 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 	}
 	f.newProber = func() *prober.Prober {
 		return &prober.Prober{
-			Fleet: l.Fleet, Transactor: &probe.Prober{}, Credentials: secrets,
+			Fleet: l.Fleet, Transactor: f.probes, Credentials: secrets,
 			Store: &store.Probes{DynamoDB: db, Table: l.cloud.probes},
 			Log:   log.With("function", "prober"), Metrics: metrics,
 		}
@@ -129,6 +130,11 @@ func invoke(ctx context.Context, timeout time.Duration, handle func(context.Cont
 // rate(1 minute) does, until the context ends. Full minutes would let the second
 // invocation overlap with the first for no good.
 func (f *functions) playSchedule(ctx context.Context) {
+	defer func() {
+		if err := f.probes.Close(); err != nil {
+			f.log.Error("the sockets of the probes are not closed", "error", err)
+		}
+	}()
 	var invocations sync.WaitGroup
 	defer invocations.Wait()
 	minute := time.NewTicker(time.Minute)

@@ -1,0 +1,466 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// wait is longer than anything takes on loopback.
+const wait = 10 * time.Second
+
+// silentServer is a socket on loopback that nobody reads, and its address.
+func silentServer(t testing.TB) (*net.UDPConn, netip.AddrPort) {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn, conn.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// shared is a transport until the test ends.
+func shared(t testing.TB) *Shared {
+	t.Helper()
+	tr := &Shared{}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return tr
+}
+
+// begin opens a Conn and sends a request of a first transaction, which holds
+// nothing but its identifier.
+func begin(t testing.TB, tr *Shared, to netip.AddrPort) *sharedConn {
+	t.Helper()
+	c, err := tr.Open(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again(t, c.(*sharedConn))
+	return c.(*sharedConn)
+}
+
+// again makes the next transaction.
+func again(t testing.TB, c *sharedConn) {
+	t.Helper()
+	id, err := c.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(header(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func header(identifier byte) []byte {
+	b := make([]byte, headerLength)
+	b[1] = identifier
+	return b
+}
+
+// client takes a request from the server's socket, and returns who sent it.
+func client(t testing.TB, s *net.UDPConn) netip.AddrPort {
+	t.Helper()
+	if err := s.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		t.Fatal(err)
+	}
+	_, from, err := s.ReadFromUDPAddrPort(make([]byte, maxDatagram))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
+func answer(t testing.TB, s *net.UDPConn, b []byte, to netip.AddrPort) {
+	t.Helper()
+	if _, err := s.WriteToUDPAddrPort(b, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustReceive checks what comes next.
+func mustReceive(t testing.TB, c *sharedConn, want []byte) {
+	t.Helper()
+	if b, err := c.Receive(t.Context(), time.Now().Add(wait)); err != nil || !bytes.Equal(b, want) {
+		t.Errorf("received % x, %v, want % x", b, err, want)
+	}
+}
+
+// mustBeSilent checks that nothing has come. A later datagram of the same server
+// has shown that what was sent before it has been read.
+func mustBeSilent(t testing.TB, c *sharedConn) {
+	t.Helper()
+	if len(c.inbox) > 0 {
+		a := <-c.inbox
+		t.Errorf("received % x, %v", a.datagram, a.err)
+	}
+}
+
+// Two probes of one server share its socket and are answered the other way round.
+func TestTransactionsAtTheSameTime(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	one, two := begin(t, tr, addr), begin(t, tr, addr)
+	defer one.Close()
+	defer two.Close()
+	if one.socket != two.socket || one.identifier == two.identifier {
+		t.Fatalf("same socket: %v, identifiers %d and %d", one.socket == two.socket, one.identifier, two.identifier)
+	}
+	from := client(t, s)
+	answer(t, s, header(two.identifier), from)
+	mustReceive(t, two, header(two.identifier))
+	mustBeSilent(t, one)
+	answer(t, s, header(one.identifier), from)
+	mustReceive(t, one, header(one.identifier))
+	mustBeSilent(t, two)
+}
+
+// One socket has 256 identifiers for a server; what is more goes over others,
+// and there is an end to that too.
+func TestMoreTransactionsThanIdentifiers(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	type place struct {
+		from       netip.AddrPort
+		identifier byte
+	}
+	taken := map[place]bool{}
+	var conns []*sharedConn
+	for range 256 * sharedSockets {
+		c := begin(t, tr, addr)
+		conns = append(conns, c)
+		p := place{client(t, s), c.identifier}
+		if taken[p] {
+			t.Fatalf("two requests from %v have identifier %d", p.from, p.identifier)
+		}
+		taken[p] = true
+	}
+	c, err := tr.Open(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Begin(); !errors.Is(err, errIdentifiers) {
+		t.Errorf("one more: %v", err)
+	}
+	for p := range taken {
+		answer(t, s, header(p.identifier), p.from)
+	}
+	for _, c := range conns {
+		mustReceive(t, c, header(c.identifier))
+		c.Close()
+	}
+	if _, err := c.Begin(); err != nil { // all have been answered
+		t.Errorf("after the answers: %v", err)
+	}
+}
+
+// An answer to a transaction that is over is nothing to the next one.
+func TestLateAnswer(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	c := begin(t, tr, addr)
+	defer c.Close()
+	late := c.identifier
+	again(t, c)
+	from := client(t, s)
+	answer(t, s, header(late), from)
+	answer(t, s, header(c.identifier), from)
+	mustReceive(t, c, header(c.identifier))
+	mustBeSilent(t, c)
+}
+
+// What cannot be told apart is for every transaction with the server to judge.
+func TestDatagramForAnybody(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	_, elsewhere := silentServer(t)
+	one, two, other := begin(t, tr, addr), begin(t, tr, addr), begin(t, tr, elsewhere)
+	defer one.Close()
+	defer two.Close()
+	defer other.Close()
+	from := client(t, s)
+	for _, b := range [][]byte{{}, {1}, header(one.identifier)[:headerLength-1], header(one.identifier + 100)} {
+		answer(t, s, b, from)
+		mustReceive(t, one, b)
+		mustReceive(t, two, b)
+	}
+	mustBeSilent(t, other)
+}
+
+// A flood is dropped, as by a socket, and what comes after it is heard again.
+func TestFlood(t *testing.T) {
+	tr := shared(t)
+	_, addr := silentServer(t)
+	c := begin(t, tr, addr)
+	defer c.Close()
+	for range 3 * inboxSize {
+		c.socket.deliver(addr, []byte("junk"))
+	}
+	for range inboxSize {
+		mustReceive(t, c, []byte("junk"))
+	}
+	c.socket.deliver(addr, header(c.identifier))
+	mustReceive(t, c, header(c.identifier))
+}
+
+// A Conn is used again; the next transaction must not find what the last one left.
+func TestInboxIsEmptied(t *testing.T) {
+	tr := shared(t)
+	_, addr := silentServer(t)
+	c := begin(t, tr, addr)
+	c.socket.deliver(addr, header(c.identifier))
+	again(t, c)
+	mustBeSilent(t, c)
+	c.socket.deliver(addr, header(c.identifier))
+	c.Close()
+	mustBeSilent(t, c)
+}
+
+// A socket that breaks is the host's fault, and the next transaction has a new one.
+func TestBrokenSocket(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	c := begin(t, tr, addr)
+	defer c.Close()
+	client(t, s)
+	broken := c.socket
+	_ = broken.conn.Close()
+	if b, err := c.Receive(t.Context(), time.Now().Add(wait)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("received % x, %v", b, err)
+	}
+	if err := c.Send(header(c.identifier)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("sending: %v", err)
+	}
+	again(t, c)
+	if c.socket == broken {
+		t.Error("the broken socket is used again")
+	}
+	answer(t, s, header(c.identifier), client(t, s))
+	mustReceive(t, c, header(c.identifier))
+}
+
+// descriptors counts those of this process.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// However many servers are probed, the descriptors stay few, and Close gives them
+// back.
+func TestDescriptors(t *testing.T) {
+	tr := shared(t)
+	s, err := net.ListenUDP("udp4", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	port := s.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	before := descriptors(t)
+	for i := range 1000 { // addresses of this host, on Linux
+		begin(t, tr, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, byte(1 + i/250), byte(1 + i%250)}), port))
+	}
+	if got := descriptors(t) - before; got != sharedSockets {
+		t.Errorf("%d descriptors for 1,000 servers, want %d", got, sharedSockets)
+	}
+	for _, socket := range tr.sockets {
+		if n := len(socket.peers); n < 1000/sharedSockets || n > 1000/sharedSockets+1 {
+			t.Errorf("%d servers on a socket", n)
+		}
+	}
+	if err := tr.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := descriptors(t) - before; got != 0 || len(tr.sockets) != 0 {
+		t.Errorf("%d descriptors and %d sockets are left after Close", got, len(tr.sockets))
+	}
+}
+
+// ICMP quotes at least eight octets after the IP header, and that is the UDP
+// header: the transaction may have to be guessed.
+func TestErrorQuotes(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		quoted   func(one, two byte) []byte
+		one, two bool
+	}{
+		{"nothing", func(_, _ byte) []byte { return nil }, true, true},
+		{"the code", func(_, _ byte) []byte { return []byte{1} }, true, true},
+		{"the identifier", func(one, _ byte) []byte { return header(one)[:2] }, true, false},
+		{"the header", func(_, two byte) []byte { return header(two) }, false, true},
+		{"a transaction that is over", func(one, _ byte) []byte { return header(one - 1) }, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := shared(t)
+			_, addr := silentServer(t)
+			_, elsewhere := silentServer(t)
+			one, two, other := begin(t, tr, addr), begin(t, tr, addr), begin(t, tr, elsewhere)
+			one.socket.deliverError(addr, tt.quoted(one.identifier, two.identifier), syscall.EHOSTUNREACH)
+			for c, want := range map[*sharedConn]bool{one: tt.one, two: tt.two, other: false} {
+				if got := len(c.inbox) > 0; got != want {
+					t.Errorf("told: %v, want %v", got, want)
+				}
+				if want {
+					if _, err := c.Receive(t.Context(), time.Now().Add(wait)); !errors.Is(err, syscall.EHOSTUNREACH) {
+						t.Errorf("got %v", err)
+					}
+				}
+				c.Close()
+			}
+		})
+	}
+}
+
+func TestICMPError(t *testing.T) {
+	// struct sock_extended_err: errno, origin, type, code, pad, info, data; then the
+	// address of who sent the ICMP message.
+	message := func(level, kind int, errno syscall.Errno, origin byte) []byte {
+		const length = 16 + syscall.SizeofSockaddrInet4
+		b := make([]byte, syscall.CmsgSpace(length))
+		binary.NativeEndian.PutUint64(b, uint64(syscall.CmsgLen(length)))
+		binary.NativeEndian.PutUint32(b[8:], uint32(level))
+		binary.NativeEndian.PutUint32(b[12:], uint32(kind))
+		binary.NativeEndian.PutUint32(b[16:], uint32(errno))
+		b[20] = origin
+		return b
+	}
+	timestamp := message(syscall.SOL_SOCKET, syscall.SO_TIMESTAMP, 1, 2)
+	tests := []struct {
+		name    string
+		control []byte
+		want    syscall.Errno // 0 for none
+	}{
+		{"ICMP", message(syscall.IPPROTO_IP, syscall.IP_RECVERR, syscall.ECONNREFUSED, 2), syscall.ECONNREFUSED},
+		{"ICMPv6", message(syscall.IPPROTO_IPV6, syscall.IPV6_RECVERR, syscall.EHOSTUNREACH, 3), syscall.EHOSTUNREACH},
+		{"after another message", append(timestamp, message(syscall.IPPROTO_IP, syscall.IP_RECVERR, syscall.ENETUNREACH, 2)...), syscall.ENETUNREACH},
+		{"of this host", message(syscall.IPPROTO_IP, syscall.IP_RECVERR, syscall.EMSGSIZE, 1), 0},
+		{"another message", timestamp, 0},
+		{"none", nil, 0},
+		{"cut off", message(syscall.IPPROTO_IP, syscall.IP_RECVERR, syscall.ECONNREFUSED, 2)[:20], 0},
+	}
+	for _, tt := range tests {
+		if got, ok := icmpError(tt.control); got != tt.want || ok != (tt.want != 0) {
+			t.Errorf("%s: got %v, %v", tt.name, got, ok)
+		}
+	}
+}
+
+// An identifier is never given to two, nor again while an answer to its last
+// transaction could come in; apart from that all of them can be had.
+func TestIdentifiers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 2000).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			if err := reserveAndRelease(steps); err != nil {
+				rt.Fatal(err)
+			}
+		})
+	})
+}
+
+// reserveAndRelease reserves at step 0 and 1, releases the oldest unanswered at 2
+// and answered at 3, and lets time pass now and then.
+func reserveAndRelease(steps []int) error {
+	ids := identifiers{waiting: map[byte]*sharedConn{}, late: map[byte]time.Time{}}
+	var held []byte
+	blocked := map[byte]time.Time{} // until when, by identifier
+	for i, step := range steps {
+		now := time.Now()
+		switch {
+		case step < 2:
+			free := 256 - len(held)
+			for _, until := range blocked {
+				if now.Before(until) {
+					free--
+				}
+			}
+			id, ok := ids.reserve(&sharedConn{})
+			if ok != (free > 0) {
+				return fmt.Errorf("step %d: reserved: %v, with %d free", i, ok, free)
+			}
+			if !ok {
+				continue
+			}
+			if bytes.IndexByte(held, id) >= 0 || now.Before(blocked[id]) {
+				return fmt.Errorf("step %d: identifier %d is in use", i, id)
+			}
+			delete(blocked, id)
+			held = append(held, id)
+		case len(held) > 0:
+			ids.release(held[0], step == 3)
+			if step == 2 {
+				blocked[held[0]] = now.Add(quarantine)
+			}
+			held = held[1:]
+		}
+		if i%100 == 99 {
+			time.Sleep(quarantine / 4)
+		}
+	}
+	return nil
+}
+
+// What routers say of a network, host or port is heard, for the transaction that
+// it is about, though the socket is not connected.
+func TestUnreachable(t *testing.T) {
+	raw, err := net.ListenPacket("ip4:icmp", "127.0.0.1")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("no raw socket to send ICMP messages with: %v", err)
+	}
+	defer func() { _ = raw.Close() }()
+	for code, want := range map[byte]syscall.Errno{
+		0: syscall.ENETUNREACH, 1: syscall.EHOSTUNREACH, 3: syscall.ECONNREFUSED, 13: syscall.EHOSTUNREACH, // RFC 792, RFC 1812
+	} {
+		tr := shared(t)
+		s, addr := silentServer(t)
+		_, elsewhere := silentServer(t)
+		one, other := begin(t, tr, addr), begin(t, tr, elsewhere)
+		message := unreachable(code, client(t, s), addr)
+		if _, err := raw.WriteTo(message, &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := one.Receive(t.Context(), time.Now().Add(wait)); !errors.Is(err, want) {
+			t.Errorf("code %d: received % x, %v, want %v", code, b, err, want)
+		}
+		mustBeSilent(t, other)
+		one.Close()
+		other.Close()
+	}
+}
+
+// unreachable is the ICMP message that a datagram could not be delivered. It quotes
+// as little of it as RFC 792 allows: the IP header and the UDP header.
+func unreachable(code byte, from, to netip.AddrPort) []byte {
+	b := []byte{3, code, 0, 0, 0, 0, 0, 0}
+	b = append(b, 0x45, 0, 0, 48, 0, 0, 0, 0, 64, syscall.IPPROTO_UDP, 0, 0)
+	b = append(append(b, from.Addr().AsSlice()...), to.Addr().AsSlice()...)
+	b = binary.BigEndian.AppendUint16(b, from.Port())
+	b = binary.BigEndian.AppendUint16(b, to.Port())
+	b = append(b, 0, 28, 0, 0)
+	var sum uint32
+	for at := 0; at < len(b); at += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[at:]))
+	}
+	binary.BigEndian.PutUint16(b[2:], ^uint16(sum+sum>>16))
+	return b
+}
