@@ -50,6 +50,19 @@ func serve(t testing.TB, address string) server {
 	return server{conn, t}
 }
 
+// refuse has the server's port refuse datagrams, and keeps it from others: a
+// socket that is connected to itself takes datagrams from nobody else.
+func (s server) refuse() {
+	s.t.Helper()
+	addr := net.UDPAddrFromAddrPort(s.addr())
+	_ = s.Close()
+	conn, err := net.DialUDP("udp", addr, addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+}
+
 func (s server) addr() netip.AddrPort {
 	a := s.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
@@ -194,7 +207,7 @@ func TestRefused(t *testing.T) {
 	each(t, func(t *testing.T, tr opener) {
 		for _, loopback := range []string{"127.0.0.1:0", "[::1]:0"} {
 			s := serve(t, loopback)
-			_ = s.Close()
+			s.refuse()
 			c := open(t, tr, s.addr())
 			for range 3 {
 				send(t, c, "request")
@@ -262,7 +275,7 @@ func TestManyServers(t *testing.T) {
 			s := serve(t, "127.0.0.1:0")
 			refuses := i%3 == 0 // so that one that refuses shares a socket with one that does not
 			if refuses {
-				_ = s.Close()
+				s.refuse()
 			} else {
 				work.Go(func() {
 					for b := make([]byte, 4096); ; {
