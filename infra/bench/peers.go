@@ -13,9 +13,14 @@ import (
 	"strings"
 )
 
-// parallel is the number of probes under way at once, which is what a socket has
-// identifiers for. pyrad makes one at a time.
-const parallel = 256
+const (
+	// parallel is the number of probes under way at once, which is what a socket has
+	// identifiers for. pyrad makes one at a time.
+	parallel = 256
+	// tries is how often a run may lose packets, which it does on a busy machine:
+	// only runs in which every probe was accepted are compared.
+	tries = 5
+)
 
 // pyradLoop is the program that uses pyrad.
 //
@@ -74,7 +79,12 @@ func comparePeers(ctx context.Context, args []string) error {
 		*runs, *probes, coreOfClient, coreOfServer)
 	for range *runs {
 		for _, c := range clients {
-			if err := c.run(port, *probes); err != nil {
+			err := c.run(port, *probes)
+			for again := 1; err != nil && again < tries && ctx.Err() == nil; again++ {
+				fmt.Printf("repeated: %v\n", err)
+				err = c.run(port, *probes)
+			}
+			if err != nil {
 				return err
 			}
 		}

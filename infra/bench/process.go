@@ -74,14 +74,13 @@ type cost struct {
 
 func (c cost) cpu() time.Duration { return c.user + c.system }
 
-// measure runs a command to its end, and returns what it printed and used. What it
-// says on standard error is shown if it fails.
+// measure runs a command to its end, and returns what it printed and used.
 func measure(c *exec.Cmd) (string, cost, error) {
 	var out, complaint strings.Builder
 	c.Stdout, c.Stderr = &out, &complaint
 	begin := time.Now()
 	if err := c.Run(); err != nil {
-		return "", cost{}, fmt.Errorf("running %q: %w\n%s", c.Args, err, complaint.String())
+		return "", cost{}, fmt.Errorf("running %q: %w\n%s%s", c.Args, err, out.String(), complaint.String())
 	}
 	used := c.ProcessState.SysUsage().(*syscall.Rusage)
 	return out.String(), cost{time.Since(begin), time.Duration(used.Utime.Nano()), time.Duration(used.Stime.Nano())}, nil

@@ -3,8 +3,6 @@ package probe
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/md5"
-	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -95,12 +93,8 @@ func (t *transaction) read(datagram []byte) (answer, error) {
 // authentic tells whether the Response Authenticator of a packet is right, RFC
 // 2865 section 3.
 func (t *transaction) authentic(b []byte) bool {
-	hash := md5.New()
-	hash.Write(b[:4])
-	hash.Write(t.wire[4:headerLength])
-	hash.Write(b[headerLength:])
-	hash.Write(t.secret)
-	return subtle.ConstantTimeCompare(hash.Sum(nil), b[4:headerLength]) == 1
+	want := t.authenticator(b[:4], t.wire[4:headerLength], b[headerLength:])
+	return hmac.Equal(want, b[4:headerLength])
 }
 
 // checkMessageAuthenticator applies the policy and tells whether the packet
@@ -128,16 +122,11 @@ func (t *transaction) verifyMessageAuthenticator(b []byte, s span) (bool, error)
 		return false, errMessageAuthenticatorForm
 	}
 	matches := func(authenticator []byte) bool {
-		mac := hmac.New(md5.New, t.secret)
-		mac.Write(b[:4])
-		mac.Write(authenticator)
-		mac.Write(b[headerLength:s.start])
-		mac.Write(make([]byte, messageAuthenticatorLength))
-		mac.Write(b[s.end:])
-		return hmac.Equal(mac.Sum(nil), b[s.start:s.end])
+		want := t.messageAuthenticator(b[:4], authenticator, b[headerLength:s.start], zeros(), b[s.end:])
+		return hmac.Equal(want, b[s.start:s.end])
 	}
 	accounting := radius.Code(b[0]) == radius.CodeAccountingResponse
-	if matches(t.wire[4:headerLength]) || accounting && matches(make([]byte, headerLength-4)) {
+	if matches(t.wire[4:headerLength]) || accounting && matches(zeros()) {
 		return true, nil
 	}
 	return false, errMessageAuthenticator

@@ -259,7 +259,7 @@ func TestReadAsInRFC2865(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := &transaction{fits: accessRequest(nil).fits, wire: unhex(t, tt.request), secret: Secret("xyzzy5461")}
+			tr := &transaction{fits: accessRequest(nil).fits, wire: unhex(t, tt.request), signer: newSigner(Secret("xyzzy5461"))}
 			got, err := tr.read(unhex(t, tt.answer))
 			if err != nil || got.code != tt.want || string(got.text()) != tt.text || got.messageAuthenticator {
 				t.Errorf("got %+v, %v", got, err)
@@ -333,7 +333,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed, i%2 == 0, uint8(i), i%3 == 0)
 	}
 	f.Fuzz(func(t *testing.T, datagram []byte, resign bool, policy uint8, seen bool) {
-		tr := &transaction{fits: tr.fits, wire: tr.wire, secret: tr.secret, policy: policies[int(policy)%len(policies)], seen: seen}
+		tr := &transaction{fits: tr.fits, wire: tr.wire, signer: tr.signer, policy: policies[int(policy)%len(policies)], seen: seen}
 		if length := claimed(datagram); resign && length >= 20 {
 			sign(tr, datagram[:length])
 		}

@@ -12,8 +12,9 @@ import (
 
 func BenchmarkEncode(b *testing.B) {
 	r := testRequest()
+	s := newSigner(r.Credentials.SharedSecret)
 	for b.Loop() {
-		if _, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost); err != nil {
+		if _, err := newTransaction(r, papQuestion(r.Credentials), s, 1, localhost); err != nil {
 			b.Fatal(err)
 		}
 	}

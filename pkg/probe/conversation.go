@@ -25,6 +25,7 @@ type question struct {
 // there within the budget of the first.
 type conversation struct {
 	request Request
+	signer  *signer
 	local   netip.Addr
 	begin   time.Time // of the first transaction; zero before it
 
@@ -37,15 +38,12 @@ type conversation struct {
 }
 
 // converse begins a conversation.
-func converse(ctx context.Context, conn transport.Conn, r Request) *conversation {
-	return &conversation{
-		request:  r,
-		local:    conn.Local(),
-		identify: conn.Begin,
-		exchange: func(t *transaction, end time.Time) (answer, int, error) {
-			return t.exchange(ctx, conn, r.Attempts, r.AttemptTimeout, end)
-		},
+func converse(ctx context.Context, conn transport.Conn, r Request, s *signer) *conversation {
+	c := &conversation{request: r, signer: s, local: conn.Local(), identify: conn.Begin}
+	c.exchange = func(t *transaction, end time.Time) (answer, int, error) {
+		return t.exchange(ctx, conn, c.request.Attempts, c.request.AttemptTimeout, end)
 	}
+	return c
 }
 
 // ask makes one transaction and returns the authentic answer to it.
@@ -54,7 +52,7 @@ func (c *conversation) ask(q question) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("beginning a transaction: %w", cause(err))
 	}
-	t, err := newTransaction(c.request, q, identifier, c.local)
+	t, err := newTransaction(c.request, q, c.signer, identifier, c.local)
 	if err != nil {
 		return answer{}, err
 	}
@@ -71,7 +69,9 @@ func (c *conversation) ask(q question) (answer, error) {
 		return answer{}, err
 	}
 	c.result.Latency = time.Since(c.begin)
-	c.result.ReplyMessage = printable([]byte(c.request.Credentials.redact(string(a.text()))))
+	if text := a.text(); len(text) > 0 {
+		c.result.ReplyMessage = printable([]byte(c.request.Credentials.redact(string(text))))
+	}
 	c.result.MessageAuthenticator = a.messageAuthenticator
 	return a, nil
 }

@@ -426,7 +426,7 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		r := testRequest()
 		r.Credentials = Credentials{SharedSecret: Secret(secret), Username: user, Password: Secret(password)}
 		change(&r)
-		_, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost)
+		_, err := newTransaction(r, papQuestion(r.Credentials), newSigner(r.Credentials.SharedSecret), 1, localhost)
 		if err == nil {
 			t.Fatalf("change %d: no error", i)
 		}

@@ -20,7 +20,9 @@ import (
 // that was made and returns the code and attributes of the answer.
 func scripted(t testing.TB, r Request, answers func(p *radius.Packet) (radius.Code, radius.Attributes)) *conversation {
 	t.Helper()
-	c := &conversation{request: r, local: localhost, identify: func() (byte, error) { return 1, nil }}
+	c := &conversation{
+		request: r, signer: newSigner(r.Credentials.SharedSecret), local: localhost, identify: func() (byte, error) { return 1, nil },
+	}
 	c.exchange = func(tr *transaction, _ time.Time) (answer, int, error) {
 		p, err := radius.Parse(tr.wire, tr.secret)
 		if err != nil {

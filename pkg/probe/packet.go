@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"crypto/hmac"
 	"crypto/md5"
 	"errors"
 	"fmt"
@@ -24,36 +23,36 @@ const (
 // transaction is a request as it goes on the wire, with all that is needed to
 // tell its answers from others. It is bytes in, bytes out: it has no socket.
 type transaction struct {
+	*signer
 	fits   []radius.Code // of the answers
 	wire   []byte        // the encoded request
-	secret Secret
 	policy fleet.MessageAuthenticator
 	seen   bool // policy auto: an answer without Message-Authenticator is wrong
 }
 
 // newTransaction encodes a new request of the host with the given local
 // address: random authenticator, Message-Authenticator first.
-func newTransaction(r Request, q question, identifier byte, local netip.Addr) (*transaction, error) {
-	if len(r.Credentials.SharedSecret) == 0 {
+func newTransaction(r Request, q question, s *signer, identifier byte, local netip.Addr) (*transaction, error) {
+	if len(s.secret) == 0 {
 		return nil, errors.New("shared secret is empty")
 	}
-	p := radius.New(q.code, r.Credentials.SharedSecret)
+	p := radius.New(q.code, s.secret)
 	p.Identifier = identifier
-	wire, err := encode(p, q, r, local)
+	wire, err := encode(p, q, s, r, local)
 	if err != nil {
 		return nil, err
 	}
 	return &transaction{
+		signer: s,
 		fits:   q.fits,
 		wire:   wire,
-		secret: r.Credentials.SharedSecret,
 		policy: r.MessageAuthenticator,
 		seen:   r.MessageAuthenticatorSeen,
 	}, nil
 }
 
 // encode fills the packet and returns it in wire format.
-func encode(p *radius.Packet, q question, r Request, local netip.Addr) ([]byte, error) {
+func encode(p *radius.Packet, q question, s *signer, r Request, local netip.Addr) ([]byte, error) {
 	// First in the packet, where an attacker cannot put a chosen prefix before
 	// it (CVE-2024-3596). It counts as zeros in its own calculation.
 	p.Add(rfc2869.MessageAuthenticator_Type, make(radius.Attribute, messageAuthenticatorLength))
@@ -75,15 +74,9 @@ func encode(p *radius.Packet, q question, r Request, local netip.Addr) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
-	mac := hmac.New(md5.New, p.Secret)
-	mac.Write(wire)
-	value := wire[headerLength+2:]
-	mac.Sum(value[:0])
+	copy(wire[headerLength+2:], s.messageAuthenticator(wire))
 	if hashed {
-		sum := md5.New() // RFC 2866 section 3
-		sum.Write(wire)
-		sum.Write(p.Secret)
-		sum.Sum(wire[4:4])
+		copy(wire[4:headerLength], s.authenticator(wire))
 	}
 	return wire, nil
 }

@@ -38,7 +38,7 @@ func testRequest() Request {
 // mustTransact encodes a request that must encode.
 func mustTransact(t testing.TB, r Request) *transaction {
 	t.Helper()
-	tr, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost)
+	tr, err := newTransaction(r, papQuestion(r.Credentials), newSigner(r.Credentials.SharedSecret), 1, localhost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestNASAddress(t *testing.T) { // F16
 	for _, tt := range tests {
 		t.Run(tt.local, func(t *testing.T) {
 			r := testRequest()
-			tr, err := newTransaction(r, papQuestion(r.Credentials), 1, netip.MustParseAddr(tt.local))
+			tr, err := newTransaction(r, papQuestion(r.Credentials), newSigner(r.Credentials.SharedSecret), 1, netip.MustParseAddr(tt.local))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestRequestThatCannotBeEncoded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := testRequest()
 			tt.change(&r)
-			_, err := newTransaction(r, papQuestion(r.Credentials), 1, localhost)
+			_, err := newTransaction(r, papQuestion(r.Credentials), newSigner(r.Credentials.SharedSecret), 1, localhost)
 			switch {
 			case tt.reason == "" && err != nil:
 				t.Errorf("got %v", err)

@@ -8,6 +8,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ type Transport interface {
 type Prober struct {
 	Transport Transport // nil means the best one for this operating system
 
-	setup sync.Once
+	setup   sync.Once
+	signers sync.Pool // of *signer
 }
 
 // Probe makes one probe: a transaction, or as many as the method takes. It returns within the request's budget of
@@ -113,9 +115,19 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 		return Result{}, ownError(ctx, "opening a socket", err)
 	}
 	defer conn.Close()
-	c := converse(ctx, conn, r)
+	s := p.signer(r.Credentials.SharedSecret)
+	defer p.signers.Put(s)
+	c := converse(ctx, conn, r, s)
 	c.result.Outcome, err = ask(c)
 	return c.result, err
+}
+
+// signer returns one that no probe uses. Most fleets have one secret.
+func (p *Prober) signer(secret Secret) *signer {
+	if s, ok := p.signers.Get().(*signer); ok && bytes.Equal(s.secret, secret) {
+		return s
+	}
+	return newSigner(secret)
 }
 
 // check refuses what cannot be probed, before a socket is opened.
