@@ -2,20 +2,27 @@ package transport
 
 import "time"
 
-// quarantine is how long an answer to a finished transaction is waited for: as
-// long as FreeRADIUS may take for a request, twice.
-const quarantine = time.Minute
+const (
+	// maxWaiting is how many of a server's 256 identifiers are in use at once, so
+	// that one rests before it is used again, and a free one is found soon.
+	maxWaiting = 128
+	// quarantine is how long an answer to a finished transaction is waited for: as
+	// long as FreeRADIUS may take for a request, twice.
+	quarantine = time.Minute
+)
 
-// identifiers are those of one server on one socket. There are 256, and they are
-// used in turn.
+// identifiers are those of one server on one socket. They are used in turn.
 type identifiers struct {
 	next    byte
 	waiting map[byte]*sharedConn // transactions under way
 	late    map[byte]time.Time   // until when an answer to a finished one may come in
 }
 
-// reserve takes an identifier; false if all are in use.
+// reserve takes an identifier; false if too many are in use.
 func (ids *identifiers) reserve(c *sharedConn) (byte, bool) {
+	if len(ids.waiting) >= maxWaiting {
+		return 0, false
+	}
 	for range 256 {
 		id := ids.next
 		ids.next++

@@ -17,7 +17,7 @@ import (
 )
 
 // wait is longer than anything takes on loopback.
-const wait = 10 * time.Second
+const wait = 3 * time.Second
 
 // silentServer is a socket on loopback that nobody reads, and its address.
 func silentServer(t testing.TB) (*net.UDPConn, netip.AddrPort) {
@@ -129,8 +129,8 @@ func TestTransactionsAtTheSameTime(t *testing.T) {
 	mustBeSilent(t, two)
 }
 
-// One socket has 256 identifiers for a server; what is more goes over others,
-// and there is an end to that too.
+// One socket has only so many identifiers for a server; what is more goes over
+// others, and there is an end to that too.
 func TestMoreTransactionsThanIdentifiers(t *testing.T) {
 	tr := shared(t)
 	s, addr := silentServer(t)
@@ -140,7 +140,7 @@ func TestMoreTransactionsThanIdentifiers(t *testing.T) {
 	}
 	taken := map[place]bool{}
 	var conns []*sharedConn
-	for range 256 * sharedSockets {
+	for range maxWaiting * sharedSockets {
 		c := begin(t, tr, addr)
 		conns = append(conns, c)
 		p := place{client(t, s), c.identifier}
@@ -181,6 +181,40 @@ func TestLateAnswer(t *testing.T) {
 	answer(t, s, header(c.identifier), from)
 	mustReceive(t, c, header(c.identifier))
 	mustBeSilent(t, c)
+}
+
+// An identifier rests unless every transmission with it was answered.
+func TestUnansweredIdentifiersRest(t *testing.T) {
+	tr := shared(t)
+	_, addr := silentServer(t)
+	opened, err := tr.Open(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := opened.(*sharedConn)
+	defer c.Close()
+	for _, tt := range []struct {
+		sent, answered int
+		rests          bool
+	}{{1, 1, false}, {1, 0, true}, {3, 2, true}, {2, 2, false}, {1, 2, false}, {1, 0, true}, {0, 0, false}} {
+		id, err := c.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range tt.sent {
+			if err := c.Send(header(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range tt.answered {
+			c.socket.deliver(addr, header(id))
+		}
+		ids := c.socket.peers[addr]
+		c.end()
+		if got := ids.expected(id); got != tt.rests {
+			t.Errorf("%d of %d answered: rests %v", tt.answered, tt.sent, got)
+		}
+	}
 }
 
 // What cannot be told apart is for every transaction with the server to judge.
@@ -245,12 +279,34 @@ func TestBrokenSocket(t *testing.T) {
 	if err := c.Send(header(c.identifier)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("sending: %v", err)
 	}
+	if r := tr.routes[addr]; !r.until.IsZero() {
+		t.Error("the route is not looked up again")
+	}
+	if _, ok := broken.reserve(c); ok {
+		t.Error("the broken socket has an identifier left")
+	}
 	again(t, c)
 	if c.socket == broken {
 		t.Error("the broken socket is used again")
 	}
 	answer(t, s, header(c.identifier), client(t, s))
 	mustReceive(t, c, header(c.identifier))
+}
+
+// A server stays on its socket when its route is looked up again.
+func TestHome(t *testing.T) {
+	tr := shared(t)
+	_, one := silentServer(t)
+	_, two := silentServer(t)
+	for range 2 {
+		for home, addr := range []netip.AddrPort{one, two} {
+			begin(t, tr, addr).Close()
+			if got := tr.routes[addr].home; got != home {
+				t.Errorf("server %d is at home on socket %d", home, got)
+			}
+			tr.forget(addr)
+		}
+	}
 }
 
 // descriptors counts those of this process.
@@ -366,7 +422,7 @@ func TestICMPError(t *testing.T) {
 // transaction could come in; apart from that all of them can be had.
 func TestIdentifiers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 2000).Draw(rt, "steps")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 7), 500, 1000).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
 			if err := reserveAndRelease(steps); err != nil {
 				rt.Fatal(err)
@@ -375,8 +431,8 @@ func TestIdentifiers(t *testing.T) {
 	})
 }
 
-// reserveAndRelease reserves at step 0 and 1, releases the oldest unanswered at 2
-// and answered at 3, and lets time pass now and then.
+// reserveAndRelease releases the oldest unanswered at step 0 and 1 and answered at
+// 2, reserves at all others, and lets time pass now and then.
 func reserveAndRelease(steps []int) error {
 	ids := identifiers{waiting: map[byte]*sharedConn{}, late: map[byte]time.Time{}}
 	var held []byte
@@ -384,12 +440,15 @@ func reserveAndRelease(steps []int) error {
 	for i, step := range steps {
 		now := time.Now()
 		switch {
-		case step < 2:
+		case step > 2:
 			free := 256 - len(held)
 			for _, until := range blocked {
 				if now.Before(until) {
 					free--
 				}
+			}
+			if len(held) >= maxWaiting {
+				free = 0
 			}
 			id, ok := ids.reserve(&sharedConn{})
 			if ok != (free > 0) {
@@ -404,13 +463,13 @@ func reserveAndRelease(steps []int) error {
 			delete(blocked, id)
 			held = append(held, id)
 		case len(held) > 0:
-			ids.release(held[0], step == 3)
-			if step == 2 {
+			ids.release(held[0], step == 2)
+			if step < 2 {
 				blocked[held[0]] = now.Add(quarantine)
 			}
 			held = held[1:]
 		}
-		if i%100 == 99 {
+		if i%400 == 399 {
 			time.Sleep(quarantine / 4)
 		}
 	}
@@ -418,7 +477,8 @@ func reserveAndRelease(steps []int) error {
 }
 
 // What routers say of a network, host or port is heard, for the transaction that
-// it is about, though the socket is not connected.
+// it is about, though the socket is not connected. That a datagram was too long is
+// nothing: the next transmission is fragmented.
 func TestUnreachable(t *testing.T) {
 	raw, err := net.ListenPacket("ip4:icmp", "127.0.0.1")
 	if err != nil {
@@ -435,9 +495,11 @@ func TestUnreachable(t *testing.T) {
 		s, addr := silentServer(t)
 		_, elsewhere := silentServer(t)
 		one, other := begin(t, tr, addr), begin(t, tr, elsewhere)
-		message := unreachable(code, client(t, s), addr)
-		if _, err := raw.WriteTo(message, &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
-			t.Fatal(err)
+		from := client(t, s)
+		for _, code := range []byte{4, code} {
+			if _, err := raw.WriteTo(unreachable(code, from, addr), &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if b, err := one.Receive(t.Context(), time.Now().Add(wait)); !errors.Is(err, want) {
 			t.Errorf("code %d: received % x, %v, want %v", code, b, err, want)
@@ -451,7 +513,7 @@ func TestUnreachable(t *testing.T) {
 // unreachable is the ICMP message that a datagram could not be delivered. It quotes
 // as little of it as RFC 792 allows: the IP header and the UDP header.
 func unreachable(code byte, from, to netip.AddrPort) []byte {
-	b := []byte{3, code, 0, 0, 0, 0, 0, 0}
+	b := []byte{3, code, 0, 0, 0, 0, 0xff, 0xff} // the end is the MTU, with code 4
 	b = append(b, 0x45, 0, 0, 48, 0, 0, 0, 0, 64, syscall.IPPROTO_UDP, 0, 0)
 	b = append(append(b, from.Addr().AsSlice()...), to.Addr().AsSlice()...)
 	b = binary.BigEndian.AppendUint16(b, from.Port())
@@ -461,6 +523,7 @@ func unreachable(code byte, from, to netip.AddrPort) []byte {
 	for at := 0; at < len(b); at += 2 {
 		sum += uint32(binary.BigEndian.Uint16(b[at:]))
 	}
+	sum = sum>>16 + sum&0xffff
 	binary.BigEndian.PutUint16(b[2:], ^uint16(sum+sum>>16))
 	return b
 }

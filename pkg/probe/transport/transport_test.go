@@ -251,8 +251,10 @@ func TestDeadlineBeforeDatagrams(t *testing.T) {
 		id := send(t, c, "request")
 		_, client := s.next()
 		s.answer(packet(id, "answer"), client)
-		if b, err := c.Receive(t.Context(), time.Now()); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("received % x, %v", b, err)
+		for range 20 {
+			if b, err := c.Receive(t.Context(), time.Now()); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("received % x, %v", b, err)
+			}
 		}
 		receive(t, c)
 	})
