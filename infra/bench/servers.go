@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
+
+	"github.com/sivchari/kumo"
 
 	"radwitness/infra/bench/responder"
 	"radwitness/infra/bench/table"
@@ -42,8 +45,25 @@ func respond(ctx context.Context, args []string) error {
 	return s.Serve(ctx)
 }
 
-// serveTable is the process of the table's stand-in. GET answers its rounds.
-func serveTable(ctx context.Context, _ []string) error {
+// serveTable is the process of the table's stand-in, or of the emulator. GET
+// answers the rounds of the first.
+func serveTable(ctx context.Context, args []string) error {
+	flags := newFlags("serve-table")
+	emulator := flags.Bool("emulator", false, "be kumo")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *emulator {
+		server := kumo.NewServer()
+		defer server.Close()
+		at, err := url.Parse(server.URL)
+		if err != nil {
+			return fmt.Errorf("reading kumo's address: %w", err)
+		}
+		fmt.Println(at.Port())
+		<-ctx.Done()
+		return nil
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("opening the table's port: %w", err)
