@@ -15,6 +15,8 @@ const variablePrefix = "RADWITNESS_"
 func otherVariables() []string {
 	return []string{
 		"RADWITNESS_FLEET",
+		"RADWITNESS_FLEET_VERSION",
+		"RADWITNESS_STACK",
 		"RADWITNESS_PROBES_TABLE",
 		"RADWITNESS_HEALTH_TABLE",
 		"RADWITNESS_EVENT_BUS",
