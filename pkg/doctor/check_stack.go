@@ -280,13 +280,12 @@ func scheduleSubjects(f *Facts) []judged {
 }
 
 func checkSchedule(f *Facts, s *Schedule) verdict {
-	off := f.Fleet.Deploy != nil && !f.Fleet.Deploy.Schedule
 	switch {
 	case s.Missing:
 		return fail("is not there")
 	case s.State == "":
 		return verdict{} // a gap says so
-	case s.State != schedulertypes.ScheduleStateEnabled && off:
+	case s.State != schedulertypes.ScheduleStateEnabled && f.off():
 		return warn("is disabled, as fleet.yaml has it (deploy.schedule: false)")
 	case s.State != schedulertypes.ScheduleStateEnabled:
 		return fail("is disabled")

@@ -69,7 +69,10 @@ func checkMapping(f *Facts) []verdict {
 	if f.Mappings == nil {
 		return nil
 	}
-	stream := f.Tables[0].StreamARN
+	stream := ""
+	if len(f.Tables) > 0 {
+		stream = f.Tables[0].StreamARN
+	}
 	switch m := f.mapping(); {
 	case len(f.Mappings) == 0:
 		return []verdict{fail("no event source mapping invokes the reconciler")}
@@ -149,9 +152,9 @@ func gapChecks() []Check {
 		subjects: func(f *Facts) []judged {
 			var list []judged
 			for _, g := range f.Gaps {
-				v := warn("not checked: %s could not be read: %s", g.What, reason(g.Err)).by("Try again; docs/doctor.md says what is read, and how")
-				if g.Denied {
-					v = warn("not checked: to read %s needs %s", g.What, g.Action)
+				v := warn("not checked: to read %s needs %s", g.What, g.Action)
+				if !g.Denied {
+					v = warn("not checked: %s could not be read: %s", g.What, reason(g.Err)).by("Try again, or look at it yourself")
 				}
 				list = append(list, judged{subject{group: g.Group, name: g.Subject, fill: []string{"{ACTION}", g.Action}}, []verdict{v}})
 			}

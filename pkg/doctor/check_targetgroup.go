@@ -205,26 +205,18 @@ func checkTargetType(t *TargetGroup) []verdict {
 func checkPort(t *TargetGroup) []verdict {
 	served := cmp.Or(int32(t.Config.Port), aws.ToInt32(t.Described.Port))
 	var other []string // servers that are not probed where they are served
-	probed := map[int32]bool{}
 	for _, s := range t.Group.Servers {
-		serves := func(p fleet.Probe) bool { return int32(p.Port) == served }
-		if !slices.ContainsFunc(s.Checks, serves) {
+		if !slices.ContainsFunc(s.Checks, func(p fleet.Probe) bool { return int32(p.Port) == served }) {
 			other = append(other, s.Name)
 		}
-		for _, c := range s.Checks {
-			probed[int32(c.Port)] = true
-		}
-	}
-	elsewhere := func(o *TargetGroup) bool {
-		return o != t && o.Described != nil && probed[cmp.Or(int32(o.Config.Port), aws.ToInt32(o.Described.Port))]
 	}
 	switch {
 	case len(other) == 0:
 		return []verdict{ok("port %d is probed", served)}
-	case slices.Contains(accountingPorts(), served) && slices.ContainsFunc(t.Group.TargetGroups, elsewhere):
-		return []verdict{ok("accounting port %d goes with another target group's port, and is not probed on %s", served, strings.Join(other, ", "))}
+	case slices.Contains(accountingPorts(), served) && len(t.Group.TargetGroups) > 1:
+		return []verdict{ok("accounting port %d, which is not probed on %s", served, strings.Join(other, ", "))}
 	}
-	return []verdict{fail("users are sent to port %d, where %s is not probed", served, strings.Join(other, ", "))}
+	return []verdict{fail("users are sent to port %d, which is not probed on %s", served, strings.Join(other, ", "))}
 }
 
 func checkListener(t *TargetGroup) []verdict {

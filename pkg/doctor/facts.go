@@ -28,12 +28,15 @@ type Facts struct {
 	Reconciler  *Function
 	Mappings    []Mapping // of the reconciler
 	Schedules   []*Schedule
-	Tables      []*Table
+	Tables      []*Table // probes and health; none if nothing is deployed
 	Queues      []Queue
 	IteratorAge *time.Duration // oldest record of the last minutes that the reconciler was given
 	Skew        *time.Duration // what this machine's clock is behind AWS's
 	Gaps        []Gap
 }
+
+// off reports whether fleet.yaml wants no probes.
+func (f *Facts) off() bool { return f.Fleet.Deploy != nil && !f.Fleet.Deploy.Schedule }
 
 // Gap is something that could not be read.
 type Gap struct {

@@ -84,24 +84,32 @@ func (r *reader) read(ctx context.Context, group string) *Facts {
 // readGroup reads the rows of a group before its target groups: a server that is
 // drained must not be in.
 func (r *reader) readGroup(ctx context.Context, g *Group) {
-	subject := subjectOfGroup(g)
-	rows, err := r.Probes.Group(ctx, g.Name)
-	if err != nil {
-		r.gap(subject, "rows of table "+r.ProbesTable, "dynamodb:Query", err)
+	if r.deployed() {
+		r.readRows(ctx, g)
+		r.readPasses(ctx, g)
 	}
-	g.Rows = rows
-	remembered, err := r.Health.Group(ctx, g.Name)
-	if err != nil {
-		r.gap(subject, "rows of table "+r.HealthTable, "dynamodb:Query", err)
-	} else {
-		g.Remembered = &remembered
-	}
-	r.readPasses(ctx, g)
 	for _, tg := range g.Group.TargetGroups {
 		examined := &TargetGroup{Group: g, Config: tg}
 		g.TargetGroups = append(g.TargetGroups, examined)
 		r.readTargetGroup(ctx, examined)
 	}
+}
+
+// deployed reports whether there are tables: a stack that is not deployed names
+// none.
+func (r *reader) deployed() bool { return r.ProbesTable != "" && r.HealthTable != "" }
+
+func (r *reader) readRows(ctx context.Context, g *Group) {
+	var err error
+	if g.Rows, err = r.Probes.Group(ctx, g.Name); err != nil {
+		r.gap(subjectOfGroup(g), "rows of table "+r.ProbesTable, "dynamodb:Query", err)
+	}
+	remembered, err := r.Health.Group(ctx, g.Name)
+	if err != nil {
+		r.gap(subjectOfGroup(g), "rows of table "+r.HealthTable, "dynamodb:Query", err)
+		return
+	}
+	g.Remembered = &remembered
 }
 
 func (r *reader) readTargetGroup(ctx context.Context, t *TargetGroup) {

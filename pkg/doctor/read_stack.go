@@ -83,12 +83,14 @@ func (r *reader) readStack(ctx context.Context, f *Facts, run func(func())) {
 		f.Schedules = append(f.Schedules, s)
 		run(func() { r.readSchedule(ctx, s) })
 	}
-	f.Tables = []*Table{
-		{Name: r.ProbesTable, SortKey: "server", Streams: true},
-		{Name: r.HealthTable, SortKey: "item"},
+	if r.deployed() {
+		f.Tables = []*Table{
+			{Name: r.ProbesTable, SortKey: "server", Streams: true},
+			{Name: r.HealthTable, SortKey: "item"},
+		}
+		run(func() { f.Skew = r.readTable(ctx, f.Tables[0]) })
+		run(func() { r.readTable(ctx, f.Tables[1]) })
 	}
-	run(func() { f.Skew = r.readTable(ctx, f.Tables[0]) })
-	run(func() { r.readTable(ctx, f.Tables[1]) })
 	run(func() {
 		f.Prober = r.readFunction(ctx, "prober")
 		if f.Prober != nil && !f.Prober.Missing {
