@@ -81,12 +81,15 @@ func (c console) newDoctor(ctx context.Context, cmd *cli.Command) (*doctor.Docto
 			return nil, fmt.Errorf("group %q is not in the fleet", name)
 		}
 	}
+	if c.stack(a.fleet) == "" {
+		return nil, errors.New("it is not known which stack to examine: the fleet file has no section deploy, so set RADWITNESS_STACK to the stack's name")
+	}
 	if err := a.checkHome(ctx); err != nil {
 		return nil, err
 	}
 	if a.probes == "" || a.health == "" {
 		err := c.adopt(ctx, cmd, a)
-		if _, answered := errors.AsType[smithy.APIError](err); err != nil && !answered && c.stack(a.fleet) != "" {
+		if _, answered := errors.AsType[smithy.APIError](err); err != nil && !answered {
 			return nil, err
 		}
 	}

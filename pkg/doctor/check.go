@@ -48,13 +48,24 @@ func (v verdict) by(mend string) verdict {
 	return v
 }
 
-// Checks lists all checks, in the order of docs/doctor.md.
-func Checks() []Check {
-	var all []Check
-	for _, list := range [][]Check{targetGroupChecks(), zoneChecks(), targetChecks(), serverChecks(), secretChecks(), stackChecks(), streamChecks(), gapChecks()} {
-		all = append(all, list...)
+// Section is checks of one kind.
+type Section struct {
+	Title  string
+	Checks []Check
+}
+
+// Sections lists all checks, as docs/doctor.md does.
+func Sections() []Section {
+	return []Section{
+		{"Target group and load balancer", targetGroupChecks()},
+		{"Zones", zoneChecks()},
+		{"Targets", targetChecks()},
+		{"Probes and passes", probeChecks()},
+		{"Secrets", secretChecks()},
+		{"Functions, schedule and tables", stackChecks()},
+		{"Stream", streamChecks()},
+		{"What could not be read", gapChecks()},
 	}
-	return all
 }
 
 // ofTargetGroups makes a check of all target groups that are there.

@@ -95,14 +95,12 @@ func (d *Doctor) now() time.Time {
 // judge makes all checks.
 func judge(f *Facts) []Finding {
 	var findings []Finding
-	for _, c := range Checks() {
-		for _, s := range c.subjects(f) {
-			for _, v := range s.verdicts {
-				finding := Finding{Check: c.Name, Group: s.group, Subject: s.name, Level: v.level, Says: v.says}
-				if v.level != OK {
-					finding.Mend, finding.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
+	for _, section := range Sections() {
+		for _, c := range section.Checks {
+			for _, s := range c.subjects(f) {
+				for _, v := range s.verdicts {
+					findings = append(findings, c.finding(s.subject, v))
 				}
-				findings = append(findings, finding)
 			}
 		}
 	}
@@ -114,6 +112,15 @@ func judge(f *Facts) []Finding {
 		return cmp.Or(cmp.Compare(order[a.Group], order[b.Group]), cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Level.rank(), a.Level.rank()))
 	})
 	return findings
+}
+
+// finding is a verdict with what its reader needs.
+func (c Check) finding(s subject, v verdict) Finding {
+	f := Finding{Check: c.Name, Group: s.group, Subject: s.name, Level: v.level, Says: v.says}
+	if v.level != OK {
+		f.Mend, f.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
+	}
+	return f
 }
 
 // gaps collects what could not be read.

@@ -18,7 +18,7 @@ const (
 
 const pageDeploy = "docs/deploy.md"
 
-func serverChecks() []Check {
+func probeChecks() []Check {
 	return []Check{
 		{
 			Name:     "probes",
