@@ -144,7 +144,8 @@ func (a *account) checkHome(ctx context.Context) error {
 	case a.aws.Region != region:
 		return fmt.Errorf("the target groups are in %s, and the AWS configuration says %s: use -region %[1]s", region, a.aws.Region)
 	case aws.ToString(out.Account) != id:
-		return fmt.Errorf("the target groups are in account %s, and these credentials are of account %s: choose another profile with -profile", id, aws.ToString(out.Account))
+		return fmt.Errorf("the target groups are in account %s, and these credentials are of account %s: choose another profile with -profile",
+			id, aws.ToString(out.Account))
 	}
 	return nil
 }

@@ -212,7 +212,8 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 		code, out, _ := d.run(t, more, "doctor")
-		if code != exitAttention || !strings.Contains(out, "2 warn, 4 fail") || !strings.Contains(out, "mend  aws elbv2 modify-target-group-attributes --target-group-arn "+d.arn) {
+		if code != exitAttention || !strings.Contains(out, "2 warn, 4 fail") ||
+			!strings.Contains(out, "mend  aws elbv2 modify-target-group-attributes --target-group-arn "+d.arn) {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	})
@@ -309,7 +310,7 @@ func TestDoctorWithoutAStack(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	d := startLab(t)
 	elsewhere := strings.NewReplacer("us-east-1", "eu-central-1", ":000000000000:", ":123456789012:")
-	text, err := os.ReadFile(strings.TrimPrefix(d.environ[slices.IndexFunc(d.environ, func(s string) bool { return strings.HasPrefix(s, "RADWITNESS_FLEET=") })], "RADWITNESS_FLEET="))
+	text, err := os.ReadFile(console{environ: d.environ}.variable("RADWITNESS_FLEET"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,8 @@ func TestDoctorUsage(t *testing.T) {
 		{[]string{"doctor", "extra"}, `"extra" is no argument of radwitness doctor`},
 		{[]string{"doctor", "-group", "lan"}, `group "lan" is not in the fleet`},
 		{[]string{"-config", other, "doctor"}, "the target groups are in eu-central-1, and the AWS configuration says us-east-1: use -region eu-central-1"},
-		{[]string{"-config", other, "-region", "eu-central-1", "doctor"}, "the target groups are in account 123456789012, and these credentials are of account 000000000000"},
+		{[]string{"-config", other, "-region", "eu-central-1", "doctor"},
+			"the target groups are in account 123456789012, and these credentials are of account 000000000000"},
 	} {
 		if code, out, errs := d.run(t, nil, test.args...); code != exitFailed || out != "" || !strings.Contains(errs, test.err) {
 			t.Errorf("%v: exit code %d, %s%s, want %q", test.args, code, out, errs, test.err)

@@ -58,6 +58,7 @@ type Section struct {
 func Sections() []Section {
 	return []Section{
 		{"Target group and load balancer", targetGroupChecks()},
+		{"The load balancer's own health check", healthChecks()},
 		{"Zones", zoneChecks()},
 		{"Targets", targetChecks()},
 		{"Probes and passes", probeChecks()},

@@ -29,10 +29,11 @@ func probeChecks() []Check {
 			subjects: ofGroups(checkProbes),
 		},
 		{
-			Name:     "future-rounds",
-			Looks:    "No probe is from the future.",
-			Why:      "The reconciler skips a record that is more than 5 minutes ahead of its clock.",
-			Mend:     "Somebody probes with a wrong clock, or has changed the row by hand: delete it, and the next round writes it anew: aws dynamodb delete-item --table-name {TABLE} --key with group and server",
+			Name:  "future-rounds",
+			Looks: "No probe is from the future.",
+			Why:   "The reconciler skips a record that is more than 5 minutes ahead of its clock.",
+			Mend: "Somebody probes with a wrong clock, or has changed the row by hand: delete it, and the next round writes it anew: aws " +
+				"dynamodb delete-item --table-name {TABLE} --key with group and server",
 			Source:   pageDeploy,
 			subjects: ofGroups(checkFuture),
 		},

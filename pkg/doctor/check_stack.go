@@ -12,7 +12,6 @@ import (
 
 // Pages of other AWS guides.
 const (
-	pageSecret      = "https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets.html"
 	pageStates      = "https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html"
 	pageConcurrency = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"
 	pageTimeout     = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"
@@ -37,60 +36,6 @@ func everyMinute() []string {
 	return []string{"cron(* * * * ? *)", "rate(1 minute)", "rate(1 minutes)"}
 }
 
-func secretChecks() []Check {
-	return []Check{
-		{
-			Name:     "secret",
-			Looks:    "Every secret that a server uses can be read, and is well-formed.",
-			Why:      "The prober cannot probe without it.",
-			Mend:     `Store {"shared_secret": "...", "username": "...", "password": "..."}, from a file: aws secretsmanager put-secret-value --secret-id ID --secret-string file://secret.json`,
-			Source:   pageSecret,
-			subjects: ofCredentials(checkSecret),
-		},
-		{
-			Name:     "secret-length",
-			Looks:    "The shared secret has 16 octets or more.",
-			Why:      "A short one can be guessed offline from one packet.",
-			Mend:     "Change it on the servers and in the secret; the prober tries both versions for a week (docs/probing.md)",
-			Source:   "https://datatracker.ietf.org/doc/html/rfc2865#section-3",
-			subjects: ofCredentials(checkSecretLength),
-		},
-	}
-}
-
-// ofCredentials makes a check of all credentials that were given to us.
-func ofCredentials(look func(*Credential) []verdict) func(*Facts) []judged {
-	return func(f *Facts) []judged {
-		var list []judged
-		for _, c := range f.Credentials {
-			if !c.Unknown {
-				list = append(list, judged{subject{name: "credentials " + c.Name}, look(c)})
-			}
-		}
-		return list
-	}
-}
-
-func checkSecret(c *Credential) []verdict {
-	switch {
-	case c.Err != nil:
-		return []verdict{fail("%s", reason(c.Err))}
-	case c.Needed && !c.Account:
-		return []verdict{fail("username and password are missing, and a server's probe logs in")}
-	}
-	return []verdict{ok("can be read")}
-}
-
-func checkSecretLength(c *Credential) []verdict {
-	switch {
-	case c.Err != nil:
-		return nil
-	case c.Short:
-		return []verdict{warn("the shared secret has less than %d octets", minSecret)}
-	}
-	return []verdict{ok("%d octets or more", minSecret)}
-}
-
 func stackChecks() []Check {
 	return []Check{
 		{
@@ -102,10 +47,11 @@ func stackChecks() []Check {
 			subjects: ofFunctions(checkFunction),
 		},
 		{
-			Name:     "concurrency",
-			Looks:    "The functions may run: no reserved concurrency, or enough for every shard.",
-			Why:      "With 0 a function is switched off, as docs/deploy.md does to stop everything at once.",
-			Mend:     "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5 (or delete-function-concurrency)",
+			Name:  "concurrency",
+			Looks: "The functions may run: no reserved concurrency, or enough for every shard.",
+			Why:   "With 0 a function is switched off, as docs/deploy.md does to stop everything at once.",
+			Mend: "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5 (or " +
+				"delete-function-concurrency)",
 			Source:   pageConcurrency,
 			subjects: ofFunctions(checkConcurrency),
 		},
@@ -118,10 +64,11 @@ func stackChecks() []Check {
 			subjects: ofFunctions(checkTimeout),
 		},
 		{
-			Name:     "environment",
-			Looks:    "The functions work on the tables that these commands read.",
-			Why:      "What is shown here would be about something else.",
-			Mend:     "Unset RADWITNESS_PROBES_TABLE and RADWITNESS_HEALTH_TABLE, so that the deployed tables are found, or choose the stack with RADWITNESS_STACK",
+			Name:  "environment",
+			Looks: "The functions work on the tables that these commands read.",
+			Why:   "What is shown here would be about something else.",
+			Mend: "Unset RADWITNESS_PROBES_TABLE and RADWITNESS_HEALTH_TABLE, so that the deployed tables are found, or choose the stack " +
+				"with RADWITNESS_STACK",
 			Source:   pageDeploy,
 			subjects: ofFunctions(checkEnvironment),
 		},
@@ -134,10 +81,11 @@ func stackChecks() []Check {
 			subjects: ofFunctions(checkFleetVersion),
 		},
 		{
-			Name:     "schedule",
-			Looks:    "Every shard's schedule is there, enabled, and invokes the prober every minute.",
-			Why:      "Nothing else starts the prober.",
-			Mend:     "make deploy with deploy.schedule: true. If somebody switched it off by hand, CloudFormation sees no difference: enable it in the EventBridge Scheduler console, schedule group {STACK}",
+			Name:  "schedule",
+			Looks: "Every shard's schedule is there, enabled, and invokes the prober every minute.",
+			Why:   "Nothing else starts the prober.",
+			Mend: "make deploy with deploy.schedule: true. If somebody switched it off by hand, CloudFormation sees no difference: enable it " +
+				"in the EventBridge Scheduler console, schedule group {STACK}",
 			Source:   pageSchedules,
 			subjects: scheduleSubjects,
 		},

@@ -318,7 +318,9 @@ func (r *reader) readPasses(ctx context.Context, g *Group) {
 }
 
 // metric reads the values of a metric, one a minute.
-func (r *reader) metric(ctx context.Context, s subject, age time.Duration, statistic, namespace, name string, dimension cloudwatchtypes.Dimension) ([]float64, bool) {
+func (r *reader) metric(
+	ctx context.Context, s subject, age time.Duration, statistic, namespace, name string, dimension cloudwatchtypes.Dimension,
+) ([]float64, bool) {
 	now := r.now()
 	out, err := r.CloudWatch.GetMetricData(ctx, &cloudwatch.GetMetricDataInput{
 		StartTime: aws.Time(now.Add(-age)), EndTime: &now,
