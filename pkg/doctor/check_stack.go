@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -300,6 +299,3 @@ func queueSubjects(f *Facts) []judged {
 	}
 	return list
 }
-
-// fmtPort writes a port.
-func fmtPort(port int32) string { return fmt.Sprint(port) }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,6 +73,12 @@ func checkServerTargets(t *TargetGroup) []verdict {
 		}
 		list = append(list, v)
 	}
+	dead := []elbv2types.TargetHealthReasonEnum{elbv2types.TargetHealthReasonEnumInvalidState, elbv2types.TargetHealthReasonEnumIpUnusable}
+	for _, l := range t.Plan.Observed {
+		if l.Server != "" && l.State == elbv2types.TargetHealthStateEnumUnused && slices.Contains(dead, l.Reason) {
+			list = append(list, fail("%s: %v is registered and cannot serve: %s", l.Server, l.Target, l.Reason))
+		}
+	}
 	if list == nil {
 		list = append(list, ok("every server has one"))
 	}
@@ -142,7 +149,7 @@ func checkOtherPort(t *TargetGroup) []verdict {
 }
 
 func deregister(t balancer.Target) string {
-	return "aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=" + t.ID + ",Port=" + fmtPort(t.Port)
+	return fmt.Sprintf("aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=%s,Port=%d", t.ID, t.Port)
 }
 
 // otherListeners looks at the listeners of each load balancer once.
@@ -179,7 +186,7 @@ func checkListenersOf(lb *LoadBalancer, managed map[string]bool) verdict {
 		for _, a := range l.DefaultActions {
 			for _, arn := range targetsOf(a) {
 				if !managed[arn] {
-					others = append(others, "port "+fmtPort(aws.ToInt32(l.Port))+" leads to "+nameIn(arn))
+					others = append(others, fmt.Sprintf("port %d leads to %s", aws.ToInt32(l.Port), nameIn(arn)))
 				}
 			}
 		}

@@ -278,6 +278,14 @@ func TestChecks(t *testing.T) {
 		{"an instance that does not run", func(f *Facts) {
 			auth(f).Plan.Refused = []balancer.Refusal{{Server: "ise-3", Reason: "i-3 is stopped, only a running instance can be registered"}}
 		}, []string{"fail server-target, " + tg + "ise-3: i-3 is stopped, only a running instance can be registered"}},
+		{"an instance that does not run any more", func(f *Facts) {
+			state(f, 2, elbv2types.TargetHealthStateEnumUnused)
+			auth(f).Plan.Observed[2].Reason = elbv2types.TargetHealthReasonEnumInvalidState
+		}, []string{"fail server-target, " + tg + "ise-3: i-3:1812 is registered and cannot serve: Target.InvalidState"}},
+		{"a server that is out on purpose, without an instance", func(f *Facts) {
+			auth(f).Plan.Refused = []balancer.Refusal{{Server: "ise-3", Reason: "no instance"}}
+			f.Groups[0].Servers[2].Admin = fleet.AdminOut
+		}, []string{"warn server-target, " + tg + "ise-3: no instance"}},
 		{"nothing registered", func(f *Facts) { auth(f).Plan.Observed, auth(f).Plan.Registered = nil, nil },
 			[]string{"fail registered, " + tg + "the target group is empty"}},
 		{"draining only", func(f *Facts) {
