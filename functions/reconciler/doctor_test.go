@@ -265,10 +265,10 @@ func TestDoctorWithoutPermissions(t *testing.T) {
 	}
 	code, problems, _ := d.examine(t, nil)
 	want := []string{
-		"warn not-checked: not checked: to read its attributes needs elasticloadbalancing:DescribeTargetGroupAttributes",
-		"warn not-checked: not checked: to read its time to live needs dynamodb:DescribeTimeToLive",
-		"warn not-checked: not checked: to read its time to live needs dynamodb:DescribeTimeToLive",
-		"warn not-checked: not checked: to read the secret needs secretsmanager:GetSecretValue",
+		"warn not-checked: to read its attributes needs elasticloadbalancing:DescribeTargetGroupAttributes",
+		"warn not-checked: to read its time to live needs dynamodb:DescribeTimeToLive",
+		"warn not-checked: to read its time to live needs dynamodb:DescribeTimeToLive",
+		"warn not-checked: to read the secret needs secretsmanager:GetSecretValue",
 	}
 	slices.Sort(problems)
 	if diff := cmp.Diff(want, problems); diff != "" || code != exitWarnings {

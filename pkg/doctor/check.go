@@ -110,6 +110,31 @@ func ofFunctions(look func(*Facts, *Function) []verdict) func(*Facts) []judged {
 	}
 }
 
+// ofBoth makes a check of both functions that says once what is so of both.
+func ofBoth(look func(*Facts, *Function) []verdict) func(*Facts) []judged {
+	return one("functions", func(f *Facts) []verdict {
+		var list []verdict
+		names := map[string][]string{} // of the functions, by what is said of them
+		for _, fn := range []*Function{f.Prober, f.Reconciler} {
+			if fn == nil || fn.Missing {
+				continue
+			}
+			for _, v := range look(f, fn) {
+				if names[v.says] == nil {
+					list = append(list, v)
+				}
+				names[v.says] = append(names[v.says], fn.Name)
+			}
+		}
+		for i, v := range list {
+			if v.level != OK && len(names[v.says]) == 1 {
+				list[i].says = names[v.says][0] + ": " + v.says
+			}
+		}
+		return list
+	})
+}
+
 // one makes a check of a single subject.
 func one(name string, look func(*Facts) []verdict) func(*Facts) []judged {
 	return func(f *Facts) []judged {

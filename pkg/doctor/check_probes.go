@@ -81,7 +81,7 @@ func probeChecks() []Check {
 }
 
 func checkProbes(f *Facts, g *Group) []verdict {
-	if g.Rows == nil || f.off() {
+	if g.Rows == nil || f.silenced() {
 		return nil
 	}
 	newest := g.Newest()
@@ -169,8 +169,8 @@ func checkUnreadable(_ *Facts, g *Group) []verdict {
 }
 
 func checkPasses(f *Facts, g *Group) []verdict {
-	if g.Passes == nil || f.off() {
-		return nil
+	if g.Passes == nil || f.idle() || f.silenced() || f.At.Sub(g.Newest()) > silence {
+		return nil // without records there are no passes
 	}
 	if *g.Passes == 0 {
 		return []verdict{fail("none in the last %v", passesAge(g.Group))}

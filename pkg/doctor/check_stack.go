@@ -69,7 +69,7 @@ func stackChecks() []Check {
 			Mend: "Unset RADWITNESS_PROBES_TABLE and RADWITNESS_HEALTH_TABLE, so that the deployed tables are found, or choose the stack " +
 				"with RADWITNESS_STACK",
 			Source:   pageDeploy,
-			subjects: ofFunctions(checkEnvironment),
+			subjects: ofBoth(checkEnvironment),
 		},
 		{
 			Name:     "fleet-version",
@@ -77,7 +77,7 @@ func stackChecks() []Check {
 			Why:      "What is in the file alone does not count yet.",
 			Mend:     "make diff, make deploy; or give these commands the file that is deployed",
 			Source:   pageDeploy,
-			subjects: ofFunctions(checkFleetVersion),
+			subjects: ofBoth(checkFleetVersion),
 		},
 		{
 			Name:  "schedule",
@@ -185,9 +185,6 @@ func checkTimeout(f *Facts, fn *Function) []verdict {
 }
 
 func checkEnvironment(f *Facts, fn *Function) []verdict {
-	if fn.Missing {
-		return nil
-	}
 	var list []verdict
 	for _, t := range []struct{ variable, ours string }{
 		{"RADWITNESS_PROBES_TABLE", f.ProbesTable}, {"RADWITNESS_HEALTH_TABLE", f.HealthTable},
@@ -203,12 +200,9 @@ func checkEnvironment(f *Facts, fn *Function) []verdict {
 }
 
 func checkFleetVersion(f *Facts, fn *Function) []verdict {
-	if fn.Missing {
-		return nil
-	}
 	switch deployed := fn.Environment["RADWITNESS_FLEET_VERSION"]; deployed {
 	case "":
-		return []verdict{warn("not checked: the function does not say which file it has; the next deployment makes it")}
+		return []verdict{warn("not checked: nothing says which file is deployed; the next deployment will")}
 	case f.FileVersion:
 		return []verdict{ok("version %s", deployed)}
 	default:
@@ -232,7 +226,7 @@ func checkSchedule(f *Facts, s *Schedule) verdict {
 		return fail("is not there")
 	case s.State == "":
 		return verdict{} // a gap says so
-	case s.State != schedulertypes.ScheduleStateEnabled && f.off():
+	case s.State != schedulertypes.ScheduleStateEnabled && f.Fleet.Deploy != nil && !f.Fleet.Deploy.Schedule:
 		return warn("is disabled, as fleet.yaml has it (deploy.schedule: false)")
 	case s.State != schedulertypes.ScheduleStateEnabled:
 		return fail("is disabled")

@@ -345,10 +345,10 @@ func TestChecks(t *testing.T) {
 		{"a secret that we may not read", func(f *Facts) {
 			f.Credentials[0].Unknown = true
 			f.Gaps = []Gap{{Subject: "credentials corp", What: "the secret", Action: "secretsmanager:GetSecretValue", Denied: true}}
-		}, []string{"warn not-checked, credentials corp: not checked: to read the secret needs secretsmanager:GetSecretValue"}},
+		}, []string{"warn not-checked, credentials corp: to read the secret needs secretsmanager:GetSecretValue"}},
 		{"an API without an answer", func(f *Facts) {
 			f.Gaps = []Gap{{Subject: "stream", What: "metric IteratorAge", Err: &smithy.GenericAPIError{Code: "Throttling", Message: "Rate exceeded"}}}
-		}, []string{"warn not-checked, stream: not checked: metric IteratorAge could not be read: Throttling: Rate exceeded"}},
+		}, []string{"warn not-checked, stream: metric IteratorAge could not be read: Throttling: Rate exceeded"}},
 
 		{"no reconciler", func(f *Facts) {
 			*f.Reconciler = Function{Name: "radwitness-reconciler", Missing: true}
@@ -368,11 +368,11 @@ func TestChecks(t *testing.T) {
 			[]string{"warn timeout, function radwitness-prober: 1m2s, and it needs 1m3s"}},
 		{"time for the longest probe", func(f *Facts) { f.Prober.Timeout = 63 * time.Second }, nil},
 		{"other tables", func(f *Facts) { f.HealthTable = "mine"; f.Reconciler.Environment["RADWITNESS_HEALTH_TABLE"] = "theirs" },
-			[]string{"fail environment, function radwitness-prober: RADWITNESS_HEALTH_TABLE is theirs there, and mine here",
-				"fail environment, function radwitness-reconciler: RADWITNESS_HEALTH_TABLE is theirs there, and mine here"}},
+			[]string{"fail environment, functions: RADWITNESS_HEALTH_TABLE is theirs there, and mine here"}},
 		{"another fleet file", func(f *Facts) { f.FileVersion = "def" },
-			[]string{"warn fleet-version, function radwitness-prober: version abc is deployed, and this file is version def",
-				"warn fleet-version, function radwitness-reconciler: version abc is deployed, and this file is version def"}},
+			[]string{"warn fleet-version, functions: version abc is deployed, and this file is version def"}},
+		{"one function with another fleet file", func(f *Facts) { f.Prober.Environment = map[string]string{"RADWITNESS_FLEET_VERSION": "old"} },
+			[]string{"warn fleet-version, functions: radwitness-prober: version old is deployed, and this file is version abc"}},
 		{"no schedule", func(f *Facts) { *f.Schedules[0] = Schedule{Name: "s", Missing: true} }, []string{"fail schedule, schedule s: is not there"}},
 		{"schedule disabled", func(f *Facts) { f.Schedules[0].State = schedulertypes.ScheduleStateDisabled },
 			[]string{"fail schedule, schedule radwitness-prober-0: is disabled"}},
@@ -439,6 +439,41 @@ func TestChecks(t *testing.T) {
 				if finding.Level == OK && finding.Mend != "" {
 					t.Errorf("%s mends what is well", finding.Check)
 				}
+			}
+		})
+	}
+}
+
+// That no probes or passes are made is told once, by what stops them.
+func TestConsequencesAreNotToldAgain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		fault  func(*Facts)
+		silent bool // the prober stands still, and not the reconciler alone
+		want   string
+	}{
+		{"the prober alone", func(*Facts) {}, true, "fail probes, group vpn: the newest probe is 1h0m5s old"},
+		{"the reconciler alone", func(*Facts) {}, false, "fail passes, group vpn: none in the last 5m0s"},
+		{"no prober", func(f *Facts) { f.Prober.Missing = true }, true, "fail function, function radwitness-prober: is not there"},
+		{"prober switched off", func(f *Facts) { f.Prober.Reserved = aws.Int32(0) }, true,
+			"fail concurrency, function radwitness-prober: is switched off: its reserved concurrency is 0"},
+		{"schedule disabled", func(f *Facts) { f.Schedules[0].State = schedulertypes.ScheduleStateDisabled }, true,
+			"fail schedule, schedule radwitness-prober-0: is disabled"},
+		{"no schedule", func(f *Facts) { *f.Schedules[0] = Schedule{Name: "s", Missing: true} }, true, "fail schedule, schedule s: is not there"},
+		{"reconciler switched off", func(f *Facts) { f.Reconciler.Reserved = aws.Int32(0) }, false,
+			"fail concurrency, function radwitness-reconciler: is switched off: its reserved concurrency is 0"},
+		{"no mapping", func(f *Facts) { f.Mappings = []Mapping{} }, false, "fail stream-mapping, stream: no event source mapping invokes the reconciler"},
+		{"mapping disabled", func(f *Facts) { f.Mappings[0].State = aws.String("Disabled") }, false, "fail stream-mapping, stream: is disabled: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := good()
+			f.Groups[0].Passes = new(0.0)
+			if test.silent {
+				f.At = now.Add(time.Hour)
+			}
+			test.fault(f)
+			if diff := cmp.Diff([]string{test.want}, problems(judge(f))); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
 	}
