@@ -4,7 +4,6 @@
 package screen
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"radwitness/pkg/health"
+	"radwitness/pkg/operator"
 )
 
 // Screen draws.
@@ -96,27 +96,12 @@ func trimLines(text string) string {
 	return b.String()
 }
 
-// age is how long something has lasted, in its two largest units.
-func age(d time.Duration) string {
-	d = max(0, d).Round(time.Second)
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-}
-
 // since is the age of a time; a dash if there is none.
 func since(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	return age(now.Sub(*t))
+	return operator.Short(now.Sub(*t))
 }
 
 // clock is a time of day, with the date where it is not today.
