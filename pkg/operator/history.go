@@ -211,7 +211,7 @@ func overlay(list []Span, d interval) []Span {
 
 // marks are what happened in a group, oldest first.
 func marks(past store.History, from, to time.Time) []Mark {
-	var list []Mark
+	list := []Mark{} // an empty list in JSON, too
 	add := func(at time.Time, kind MarkKind, server, text string) {
 		if !at.Before(from) && !at.After(to) {
 			list = append(list, Mark{At: at.UTC(), Kind: kind, Server: server, Text: text})

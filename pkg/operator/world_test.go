@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, below int, servers ...string) *world {
 	db := dynamodb.NewFromConfig(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &srv.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
-	tables := t.Name() // kumo's servers share their state within a process
+	tables := rand.Text() // kumo's servers share their state within a process
 	if _, err := storetest.CreateTables(t.Context(), db, tables+"-probes", tables+"-health"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package screen
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type Screen struct {
 	Renderer *lipgloss.Renderer // knows whether there are colours
 	Location *time.Location     // of the times of day
+	Width    int                // columns of the terminal; 0 is as many as it takes
 }
 
 // New is a screen for an output, in the machine's time zone.
@@ -85,6 +87,24 @@ func (s Screen) columns(headers []string, rows [][]string) string {
 			return s.Renderer.NewStyle().PaddingRight(1)
 		})
 	return trimLines(t.String())
+}
+
+// fitted is a table without the columns that there is no room for. spare are
+// those that can be done without, the first to go first.
+func (s Screen) fitted(headers []string, rows [][]string, spare ...string) string {
+	text := s.columns(headers, rows)
+	for _, name := range spare {
+		if s.Width == 0 || lipgloss.Width(text) <= s.Width {
+			break
+		}
+		i := slices.Index(headers, name)
+		headers = slices.Delete(slices.Clone(headers), i, i+1)
+		for n, row := range rows {
+			rows[n] = slices.Delete(slices.Clone(row), i, i+1)
+		}
+		text = s.columns(headers, rows)
+	}
+	return text
 }
 
 // trimLines takes away the blanks that a table ends its lines with.

@@ -66,7 +66,8 @@ func (s Screen) servers(g operator.Group, now time.Time) string {
 			rows = append(rows, cells("    "+string(c.Method), "  "+string(c.Status), c.Since, "", c, c.HeldUntil))
 		}
 	}
-	return s.columns([]string{"  server", "address", "state", "since", "targets", "last outcome", "p50/p99 ms", "streak", "held until"}, rows)
+	headers := []string{"  server", "address", "state", "since", "targets", "last outcome", "p50/p99 ms", "streak", "held until"}
+	return s.fitted(headers, rows, "address", "p50/p99 ms", "streak")
 }
 
 // worstCheck is the check that a server's standing comes from.
