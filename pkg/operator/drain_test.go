@@ -169,7 +169,6 @@ func TestUndrain(t *testing.T) {
 
 // watched is a group whose only server leaves its target group after a time.
 type watched struct {
-	group   fleet.Group
 	leaves  time.Time
 	silent  time.Time // from when on no probe is recorded; zero for never
 	drained bool
