@@ -243,7 +243,7 @@ func TestAWSErrors(t *testing.T) {
 		{"no such profile", func(t *testing.T) { t.Setenv("AWS_PROFILE", "nobody") }, "there is no such AWS profile"},
 		{"expired", answers(http.StatusBadRequest, "com.amazon.coral.service#ExpiredTokenException", "The security token included in the request is expired"), "the AWS credentials have expired or are not valid: log in again"},
 		{"not allowed", answers(http.StatusBadRequest, "com.amazon.coral.service#AccessDeniedException", "User: arn:aws:iam::1:user/x is not authorized to perform: dynamodb:Query"), "may not do that; docs/commands.md lists what the command needs (User: arn:aws:iam::1:user/x is not authorized to perform: dynamodb:Query)"},
-		{"nobody there", func(t *testing.T) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "DynamoDB cannot be reached: is AWS_ENDPOINT_URL right"},
+		{"nobody there", func(t *testing.T) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "DynamoDB cannot be reached from here: check network, proxy, region and AWS_ENDPOINT_URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := deploy(t, "")
