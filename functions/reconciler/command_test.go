@@ -144,15 +144,18 @@ func TestDrain(t *testing.T) {
 func TestDrainWaits(t *testing.T) {
 	d := deploy(t, "")
 	d.rounds(t, "aaa")
-	done := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var err error
 	var prober sync.WaitGroup
 	prober.Go(func() {
-		for {
+		pace := time.NewTicker(100 * time.Millisecond)
+		defer pace.Stop()
+		for err == nil {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
-			case <-time.After(100 * time.Millisecond):
-				d.rounds(t, "aaa")
+			case <-pace.C:
+				err = d.probe(t.Context(), "aaa")
 			}
 		}
 	})
@@ -160,8 +163,10 @@ func TestDrainWaits(t *testing.T) {
 	want(t, "drain", code, exitFine, out, "out of its target group after ")
 	code, out, _ = d.run(t, "undrain", "vpn/ise-2")
 	want(t, "undrain", code, exitFine, out, "in its target group after ")
-	close(done)
-	prober.Wait()
+	stop()
+	if prober.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	code, out, _ = d.run(t, "drain", "ise-2", "-for", "2h", "-reason", "patching", "-wait", "1ms", "-json")
 	want(t, "drain in vain", code, exitAttention, out, `"done": false`)
 }
