@@ -22,6 +22,7 @@ import (
 	elbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"radwitness/infra/local/demo"
 	"radwitness/infra/local/lab"
@@ -158,8 +159,15 @@ func (d *labAccount) run(t *testing.T, more []string, args ...string) (code int,
 func (d *labAccount) examine(t *testing.T, more []string, args ...string) (code int, problems []string, report doctor.Report) {
 	t.Helper()
 	code, out, errs := d.run(t, more, append([]string{"doctor", "-json"}, args...)...)
-	if err := json.Unmarshal([]byte(out), &report); err != nil {
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	if err != nil {
 		t.Fatalf("exit code %d, output %s, %s, %v", code, out, errs, err)
+	}
+	if err := compile(t, "doctor").Validate(document); err != nil {
+		t.Errorf("the output does not fit its schema: %v\n%s", err, out)
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
 	}
 	for _, f := range report.Findings {
 		if f.Level != doctor.OK {

@@ -34,7 +34,7 @@ type Finding struct {
 	Check   string `json:"check"`           // its name, as in docs/doctor.md
 	Group   string `json:"group,omitempty"` // of the fleet; empty for the stack as a whole
 	Subject string `json:"subject"`
-	Level   Level  `json:"level" jsonschema:"enum=ok,enum=warn,enum=fail"`
+	Level   Level  `json:"level"`
 	Says    string `json:"says"`             // what was found
 	Mend    string `json:"mend,omitempty"`   // what to do about it
 	Source  string `json:"source,omitempty"` // where it can be read why
@@ -45,7 +45,7 @@ type Finding struct {
 type Report struct {
 	At       time.Time `json:"at"`
 	Stack    string    `json:"stack"`
-	Level    Level     `json:"level" jsonschema:"enum=ok,enum=warn,enum=fail"` // of the worst finding
+	Level    Level     `json:"level"` // of the worst finding
 	Findings []Finding `json:"findings"`
 }
 
