@@ -36,8 +36,8 @@ func healthChecks() []Check {
 			Looks: "The load balancer's own check asks a port that is open on the servers.",
 			Why: "It cannot be over UDP. On the traffic port it opens a TCP connection to the RADIUS port, where most daemons do not " +
 				"listen: no target ever gets healthy.",
-			Mend: "aws elbv2 modify-target-group --target-group-arn {ARN} --health-check-protocol TCP --health-check-port 22 (or any TCP " +
-				"port that is open while the host is up)",
+			Mend: "Take a TCP port that is open while the host is up, such as 22: " +
+				"aws elbv2 modify-target-group --target-group-arn {ARN} --health-check-protocol TCP --health-check-port 22",
 			Source:   pageChecks,
 			subjects: ofTargetGroups(checkHealthCheckPort),
 		},

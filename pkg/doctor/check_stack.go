@@ -41,7 +41,7 @@ func stackChecks() []Check {
 			Name:     "function",
 			Looks:    "Both functions are there, active and up to date.",
 			Why:      "Without the prober nothing is known, without the reconciler nothing is done.",
-			Mend:     "make deploy; aws lambda get-function-configuration --function-name {FUNCTION} says more",
+			Mend:     "make deploy; what is wrong says: aws lambda get-function-configuration --function-name {FUNCTION}",
 			Source:   pageStates,
 			subjects: ofFunctions(checkFunction),
 		},

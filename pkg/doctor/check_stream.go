@@ -22,7 +22,7 @@ func streamChecks() []Check {
 			Name:     "stream-mapping",
 			Looks:    "The stream of table probes leads to the reconciler: one mapping, enabled, of the stream that the table has now.",
 			Why:      "The reconciler learns of probes by it alone.",
-			Mend:     "aws lambda update-event-source-mapping --uuid {UUID} --enabled; make deploy makes a missing one",
+			Mend:     "make deploy makes a missing one; enable one with: aws lambda update-event-source-mapping --uuid {UUID} --enabled",
 			Source:   pageStream,
 			subjects: one("stream", checkMapping),
 		},

@@ -34,11 +34,10 @@ func targetChecks() []Check {
 			subjects: ofTargetGroups(checkRegistered),
 		},
 		{
-			Name:  "unmanaged",
-			Looks: "Every registered target is a server of the fleet.",
-			Why:   "Others get their share of the users, and nobody probes them.",
-			Mend: "Add the server to fleet.yaml, or take it out: aws elbv2 deregister-targets --target-group-arn {ARN} --targets " +
-				"Id=ID,Port=PORT (prune: true does it for you)",
+			Name:     "unmanaged",
+			Looks:    "Every registered target is a server of the fleet.",
+			Why:      "Others get their share of the users, and nobody probes them.",
+			Mend:     "Add the server to fleet.yaml, set prune: true, or: aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=ID,Port=PORT",
 			Source:   pageRegister,
 			subjects: ofTargetGroups(checkUnmanaged),
 		},

@@ -17,7 +17,7 @@ func zoneChecks() []Check {
 				"enabled zone.",
 			Why: "An empty zone leaves the load balancer's DNS name, for all of its target groups, and a NAS that knows that zone's address " +
 				"alone is cut off. A target in a zone that is not enabled gets nothing.",
-			Mend:     crossZone + ", or register a server in every zone",
+			Mend:     "Register a server in every zone, or: " + crossZone,
 			Source:   pageBalancers,
 			subjects: ofTargetGroups(checkZones),
 		},
