@@ -84,7 +84,7 @@ func checkProbes(f *Facts, g *Group) []verdict {
 	if g.Rows == nil || f.silenced() {
 		return nil
 	}
-	newest := g.Newest()
+	newest := g.newest(f.At)
 	switch age := f.At.Sub(newest); {
 	case newest.IsZero():
 		return []verdict{fail("no server was ever probed")}
@@ -169,7 +169,7 @@ func checkUnreadable(_ *Facts, g *Group) []verdict {
 }
 
 func checkPasses(f *Facts, g *Group) []verdict {
-	if g.Passes == nil || f.idle() || f.silenced() || f.At.Sub(g.Newest()) > silence {
+	if g.Passes == nil || f.idle() || f.silenced() || f.At.Sub(g.newest(f.At)) > silence {
 		return nil // without records there are no passes
 	}
 	if *g.Passes == 0 {

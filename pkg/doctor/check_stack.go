@@ -46,11 +46,10 @@ func stackChecks() []Check {
 			subjects: ofFunctions(checkFunction),
 		},
 		{
-			Name:  "concurrency",
-			Looks: "The functions may run: no reserved concurrency, or enough for every shard.",
-			Why:   "With 0 a function is switched off, as docs/deploy.md does to stop everything at once.",
-			Mend: "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5 (or " +
-				"delete-function-concurrency)",
+			Name:     "concurrency",
+			Looks:    "The functions may run: no reserved concurrency, or enough for every shard.",
+			Why:      "With 0 a function is switched off, as docs/deploy.md does to stop everything at once.",
+			Mend:     "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5",
 			Source:   pageConcurrency,
 			subjects: ofFunctions(checkConcurrency),
 		},

@@ -148,7 +148,7 @@ func targetGroupChecks() []Check {
 		},
 		{
 			Name:  "vpc",
-			Looks: "Target group and load balancer are in the prober's VPC.",
+			Looks: "The target group is in the prober's VPC.",
 			Why:   "A prober elsewhere needs peering or a transit gateway to the servers, and probes another way than users come.",
 			Mend: "Set deploy.vpc_id and deploy.subnet_ids in fleet.yaml to the VPC of the target group, or make sure that the prober's " +
 				"subnets have a route to every server",
@@ -227,7 +227,8 @@ func checkListeners(t *TargetGroup, lb *LoadBalancer, name string) verdict {
 	return fail("no listener of %s forwards to it", name)
 }
 
-// told returns an attribute; false with a verdict if AWS does not tell it.
+// told returns an attribute. Where AWS does not tell it, it is empty, and the
+// verdict says so.
 func (t *TargetGroup) told(key string) (string, []verdict) {
 	if t.Attributes == nil {
 		return "", nil // a gap says so

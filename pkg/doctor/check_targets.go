@@ -25,11 +25,10 @@ func targetChecks() []Check {
 			subjects: ofTargetGroups(checkServerTargets),
 		},
 		{
-			Name:  "registered",
-			Looks: "A target is registered.",
-			Why:   "With an empty target group the load balancer has nowhere to send a request.",
-			Mend: "If a server is up: aws elbv2 register-targets --target-group-arn {ARN} --targets Id=... ; status says why radwitness does " +
-				"not",
+			Name:     "registered",
+			Looks:    "A target is registered.",
+			Why:      "With an empty target group the load balancer has nowhere to send a request.",
+			Mend:     "See in radwitness status why none is; by hand: aws elbv2 register-targets --target-group-arn {ARN} --targets Id=ID",
 			Source:   pageChecks,
 			subjects: ofTargetGroups(checkRegistered),
 		},

@@ -315,6 +315,10 @@ func TestChecks(t *testing.T) {
 			row(f, "ise-1/pap", func(r *store.ProbeRow) { r.Round = now.Add(maxSkew + time.Second) })
 		},
 			[]string{"fail future-rounds, group vpn: from the future: ise-1/pap at 2026-11-30T12:05:01Z"}},
+		{"a silent prober, and a round in the future", func(f *Facts) {
+			f.At = now.Add(time.Hour)
+			row(f, "ise-1/pap", func(r *store.ProbeRow) { r.Round = f.At.Add(time.Hour) })
+		}, []string{"fail probes, group vpn: the newest probe is 1h0m5s old", "fail future-rounds, group vpn: from the future: ise-1/pap at 2026-11-30T14:00:00Z"}},
 		{"a round as far as clocks differ", func(f *Facts) { row(f, "ise-1/pap", func(r *store.ProbeRow) { r.Round = now.Add(maxSkew) }) }, nil},
 		{"a server without a row", func(f *Facts) { delete(f.Groups[0].Rows, "ise-2/pap") },
 			[]string{"warn never-probed, group vpn: never probed: ise-2/pap"}},

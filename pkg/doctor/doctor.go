@@ -11,7 +11,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"radwitness/pkg/fleet"
@@ -121,16 +120,4 @@ func (c Check) finding(s subject, v verdict) Finding {
 		f.Mend, f.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
 	}
 	return f
-}
-
-// gaps collects what could not be read.
-type gaps struct {
-	mu   sync.Mutex
-	list []Gap
-}
-
-func (g *gaps) add(gap Gap) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.list = append(g.list, gap)
 }

@@ -75,11 +75,12 @@ type Group struct {
 	Passes       *float64 // passes of the reconciler in the last minutes
 }
 
-// Newest is the newest round of any check of the group; zero if there is none.
-func (g *Group) Newest() time.Time {
+// newest is the newest round of any check of the group, but for those from the
+// future; zero if there is none.
+func (g *Group) newest(now time.Time) time.Time {
 	var newest time.Time
 	for _, row := range g.Rows {
-		if _, _, ok := g.Check(row.Server); ok && row.Round.After(newest) {
+		if _, _, ok := g.Check(row.Server); ok && row.Round.After(newest) && !row.Round.After(now.Add(maxSkew)) {
 			newest = row.Round
 		}
 	}
@@ -118,7 +119,7 @@ type LoadBalancer struct {
 type Credential struct {
 	Name    string
 	Err     error // why a prober could not use it, without any part of the secret
-	Unknown bool  // it was not given to us: nothing follows
+	Unknown bool  // it could not be read from here: nothing follows
 	Short   bool  // the shared secret has less than 16 octets
 	Account bool  // it has a user name and a password
 	Needed  bool  // a check of a server needs an account

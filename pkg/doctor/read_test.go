@@ -3,7 +3,9 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/balancer/balancertest"
 	"radwitness/pkg/fleet"
+	"radwitness/pkg/probe"
 	"radwitness/pkg/store"
 )
 
@@ -145,5 +148,54 @@ func TestFailuresOfTheProber(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" || !cmp.Equal(q.asked, test.asked) || len(r.gaps.list) != test.gaps {
 			t.Errorf("%q: asked for %v, gaps %v, queues:\n%s", test.destination, q.asked, r.gaps.list, diff)
 		}
+	}
+}
+
+// secrets answer with what they are told.
+type secrets struct {
+	value probe.Credentials
+	err   error
+}
+
+func (s secrets) Get(context.Context, fleet.Credential) (probe.Credentials, error) {
+	return s.value, s.err
+}
+
+// What is wrong with a secret is told from what keeps us from it.
+func TestSecrets(t *testing.T) {
+	call := func(err error) error {
+		return fmt.Errorf("reading secret radius: %w", &smithy.OperationError{ServiceID: "Secrets Manager", OperationName: "GetSecretValue", Err: err})
+	}
+	manager, env := fleet.Credential{SecretsManager: "radius"}, fleet.Credential{Env: "LAB"}
+	for _, test := range []struct {
+		name   string
+		source fleet.Credential
+		secret secrets
+		want   string
+		gaps   int
+	}{
+		{"well", manager, secrets{value: probe.Credentials{SharedSecret: probe.Secret("0123456789abcdef"), Username: "u"}}, "ok can be read; ok 16 octets or more", 0},
+		{"short", manager, secrets{value: probe.Credentials{SharedSecret: probe.Secret("0123456789abcde"), Username: "u"}},
+			"ok can be read; warn the shared secret has less than 16 octets", 0},
+		{"malformed", manager, secrets{err: errors.New("reading secret radius: is not a JSON object")}, "fail reading secret radius: is not a JSON object", 0},
+		{"not there", manager, secrets{err: call(&smithy.GenericAPIError{Code: "ResourceNotFoundException", Message: "no"})}, "fail ResourceNotFoundException: no", 0},
+		{"not ours to read", manager, secrets{err: call(&smithy.GenericAPIError{Code: "AccessDeniedException"})}, "", 1},
+		{"no way to the API", manager, secrets{err: call(context.DeadlineExceeded)}, "", 1},
+		{"another's environment", env, secrets{err: errors.New("LAB_SHARED_SECRET is missing or empty")}, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := &reader{Doctor: &Doctor{Fleet: &fleet.Fleet{Credentials: map[string]fleet.Credential{"corp": test.source}}, Credentials: test.secret}}
+			c := &Credential{Name: "corp", Needed: true}
+			r.readCredential(t.Context(), c)
+			var got []string
+			if !c.Unknown {
+				for _, v := range append(checkSecret(c), checkSecretLength(c)...) {
+					got = append(got, string(v.level)+" "+v.says)
+				}
+			}
+			if said := strings.Join(got, "; "); said != test.want || len(r.gaps.list) != test.gaps {
+				t.Errorf("it says %q, want %q; gaps %v", said, test.want, r.gaps.list)
+			}
+		})
 	}
 }
