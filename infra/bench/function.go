@@ -75,7 +75,7 @@ func (s scenario) play(ctx context.Context) (observation, error) {
 		return observation{}, fmt.Errorf("writing the fleet: %w", err)
 	}
 	bootstrap := filepath.Join(dir, "bootstrap")
-	build := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags=-s -w", "-o", bootstrap, "radwitness/functions/prober")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags=-w", "-o", bootstrap, "radwitness/functions/prober")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return observation{}, fmt.Errorf("building the function: %w\n%s", err, out)
