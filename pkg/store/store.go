@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -67,13 +68,16 @@ func query(ctx context.Context, db DynamoDB, in *dynamodb.QueryInput) ([]map[str
 // update is an UpdateItem expression in the making. Every name and value goes
 // through a placeholder: several of our attributes are reserved words.
 type update struct {
-	set, add, remove string
+	set, add, remove clause
 	names            map[string]string
 	values           map[string]types.AttributeValue
 }
 
+// attributes is about as many as an update names.
+const attributes = 32
+
 func newUpdate() *update {
-	return &update{names: map[string]string{}, values: map[string]types.AttributeValue{}}
+	return &update{names: make(map[string]string, attributes), values: make(map[string]types.AttributeValue, attributes)}
 }
 
 func (u *update) name(attribute string) string {
@@ -86,45 +90,51 @@ func (u *update) value(attribute string, v types.AttributeValue) string {
 	return ":" + attribute
 }
 
-func join(list, clause string) string {
-	if list == "" {
-		return clause
+// clause is what one verb of the expression applies to.
+type clause struct{ strings.Builder }
+
+func (c *clause) append(parts ...string) {
+	if c.Len() > 0 {
+		c.WriteString(", ")
 	}
-	return list + ", " + clause
+	for _, p := range parts {
+		c.WriteString(p)
+	}
 }
 
 // Set assigns the value.
 func (u *update) Set(attribute string, v types.AttributeValue) {
-	u.set = join(u.set, u.name(attribute)+" = "+u.value(attribute, v))
+	u.set.append(u.name(attribute), " = ", u.value(attribute, v))
 }
 
 // SetOnce assigns the value unless the attribute is there.
 func (u *update) SetOnce(attribute string, v types.AttributeValue) {
 	n := u.name(attribute)
-	u.set = join(u.set, n+" = if_not_exists("+n+", "+u.value(attribute, v)+")")
+	u.set.append(n, " = if_not_exists(", n, ", ", u.value(attribute, v), ")")
 }
 
 // Add increments a counter.
 func (u *update) Add(attribute, number string) {
-	u.add = join(u.add, u.name(attribute)+" "+u.value("add_"+attribute, &types.AttributeValueMemberN{Value: number}))
+	u.add.append(u.name(attribute), " ", u.value("add_"+attribute, &types.AttributeValueMemberN{Value: number}))
 }
 
 // Remove deletes the attribute.
 func (u *update) Remove(attribute string) {
-	u.remove = join(u.remove, u.name(attribute))
+	u.remove.append(u.name(attribute))
 }
 
 // Input completes the UpdateItem call.
 func (u *update) Input(table string, key map[string]types.AttributeValue, condition string) *dynamodb.UpdateItemInput {
-	var expression string
-	for _, c := range []struct{ verb, list string }{{"SET ", u.set}, {"ADD ", u.add}, {"REMOVE ", u.remove}} {
-		if c.list != "" {
-			if expression != "" {
-				expression += " "
-			}
-			expression += c.verb + c.list
+	var clauses []string
+	for _, c := range []struct {
+		verb string
+		list *clause
+	}{{"SET ", &u.set}, {"ADD ", &u.add}, {"REMOVE ", &u.remove}} {
+		if c.list.Len() > 0 {
+			clauses = append(clauses, c.verb+c.list.String())
 		}
 	}
+	expression := strings.Join(clauses, " ")
 	return &dynamodb.UpdateItemInput{
 		TableName:                 &table,
 		Key:                       maps.Clone(key),
