@@ -6,6 +6,7 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"slices"
@@ -77,7 +78,6 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, "SerializationException", err.Error())
 		return
 	}
-	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	switch operation {
 	case "UpdateItem":
@@ -86,12 +86,19 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(w, "ConditionalCheckFailedException", err.Error())
 			return
 		}
-		_, _ = w.Write(attributes)
+		succeed(w, attributes)
 	case "Query":
-		_, _ = w.Write(t.query(in))
+		succeed(w, t.query(in))
 	default:
 		fail(w, "UnknownOperationException", operation)
 	}
+}
+
+// succeed answers as DynamoDB does, with a checksum that the SDK would miss.
+func succeed(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
+	_, _ = w.Write(body)
 }
 
 func fail(w http.ResponseWriter, code, message string) {
