@@ -146,7 +146,7 @@ func (p *Prober) Report(ctx context.Context, r Request) (Report, error) {
 	return report, errors.Join(failures...)
 }
 
-func serverReport(m member, r finding) ServerReport {
+func serverReport(m *member, r finding) ServerReport {
 	s := ServerReport{
 		Group: m.key.group, Server: m.server.Name,
 		Address:       m.address().String(),
@@ -170,7 +170,7 @@ func serverReport(m member, r finding) ServerReport {
 }
 
 // selected lists the members that a request asks for.
-func (p *Prober) selected(r Request) ([]member, error) {
+func (p *Prober) selected(r Request) ([]*member, error) {
 	if r.Group != "" {
 		if _, ok := p.Fleet.Group(r.Group); !ok {
 			return nil, fmt.Errorf("group %q is not in the fleet", r.Group)
@@ -193,10 +193,9 @@ func (p *Prober) selected(r Request) ([]member, error) {
 
 // byMethod has each server checked once, by the given method: by its own check
 // of that method, or else by its first one with another method.
-func byMethod(members []member, method fleet.Method) []member {
-	var list []member
-	for i := range members {
-		m := members[i]
+func byMethod(members []*member, method fleet.Method) []*member {
+	var list []*member
+	for _, m := range members {
 		own := slices.IndexFunc(m.server.Checks, func(c fleet.Probe) bool { return c.Method == method })
 		if m.check.Row != m.server.Checks[max(own, 0)].Row {
 			continue

@@ -113,7 +113,7 @@ func (p *Prober) Minute(ctx context.Context, shard Shard) error {
 
 // nextTick is the first time after t that is a multiple of some server's
 // interval on the wall clock.
-func nextTick(members []member, t time.Time) time.Time {
+func nextTick(members []*member, t time.Time) time.Time {
 	next := t.Add(2 * window)
 	for _, s := range members {
 		interval := s.check.Interval
@@ -155,8 +155,8 @@ func (m *minute) set(key rowKey, a activity) {
 // round starts the probes of a tick and returns; its line is logged when the
 // last of them is done. A server whose last probe still runs is skipped, so
 // that rounds never pile up.
-func (m *minute) round(tick time.Time, members []member) {
-	var due []member
+func (m *minute) round(tick time.Time, members []*member) {
+	var due []*member
 	var skipped []string
 	for _, s := range members {
 		if !tick.Truncate(s.check.Interval).Equal(tick) {
@@ -195,7 +195,7 @@ func (m *minute) round(tick time.Time, members []member) {
 
 // confirm probes a failing server at its fast interval until it succeeds, is
 // down, or the minute is over.
-func (m *minute) confirm(s member) {
+func (m *minute) confirm(s *member) {
 	for verdict := false; !verdict; {
 		next := time.Now().Add(s.check.FastInterval)
 		if !next.Before(m.end) || !m.sleepUntil(next) {
@@ -204,13 +204,13 @@ func (m *minute) confirm(s member) {
 		round := time.Now().UTC().Truncate(time.Millisecond)
 		var result finding
 		verdict = m.once(s, round, &result)
-		m.logRound(round, true, []member{s}, []finding{result})
+		m.logRound(round, true, []*member{s}, []finding{result})
 	}
 }
 
 // once makes one probe, records it, and says whether the server needs no
 // confirmation. A probe that the end of the invocation cut off is not recorded.
-func (m *minute) once(s member, round time.Time, result *finding) (verdict bool) {
+func (m *minute) once(s *member, round time.Time, result *finding) (verdict bool) {
 	*result = m.probe(m.ctx, s)
 	if m.ctx.Err() != nil && result.Outcome == health.ProberError {
 		m.Log.Warn("probe cut off by the end of the invocation", "group", s.key.group, "row", s.key.row, "round", round)
@@ -247,7 +247,7 @@ func (m *minute) once(s member, round time.Time, result *finding) (verdict bool)
 }
 
 // count adds to the tallies that a server is in.
-func (m *minute) count(s member, add func(*tally)) {
+func (m *minute) count(s *member, add func(*tally)) {
 	in := []telemetry.Dimensions{{Group: s.key.group}}
 	if s.metrics {
 		in = append(in, telemetry.Dimensions{Group: s.key.group, Server: s.server.Name})
@@ -263,7 +263,7 @@ func (m *minute) count(s member, add func(*tally)) {
 }
 
 // logRound writes the line of a round: every server with outcome and duration.
-func (m *minute) logRound(round time.Time, fast bool, members []member, results []finding) {
+func (m *minute) logRound(round time.Time, fast bool, members []*member, results []finding) {
 	if len(members) == 0 {
 		return
 	}

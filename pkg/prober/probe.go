@@ -24,7 +24,7 @@ type finding struct {
 }
 
 // worked is the stage to record: that of a success.
-func (f finding) worked(m member) string {
+func (f finding) worked(m *member) string {
 	if m.check.Criteria.Evidence(f.Outcome) != health.Success {
 		return ""
 	}
@@ -47,7 +47,7 @@ type key struct {
 // every version that the failure could come from: first the one that worked
 // last, with all the attempts that the check has, then the others with a single
 // transmission each.
-func (p *Prober) probe(ctx context.Context, m member) finding {
+func (p *Prober) probe(ctx context.Context, m *member) finding {
 	begin := time.Now()
 	row, _ := p.row(m.key)
 	first, err := p.firstKey(ctx, m, credentials.Stage(row.CredentialStage))
@@ -78,7 +78,7 @@ func (p *Prober) probe(ctx context.Context, m member) finding {
 
 // firstKey is the version to begin with: the current one, unless the previous
 // one worked last and is still there.
-func (p *Prober) firstKey(ctx context.Context, m member, last credentials.Stage) (key, error) {
+func (p *Prober) firstKey(ctx context.Context, m *member, last credentials.Stage) (key, error) {
 	if last == credentials.Previous {
 		if old, ok := p.Credentials.Previous(ctx, m.credential); ok {
 			return key{old, credentials.Previous}, nil
@@ -91,7 +91,7 @@ func (p *Prober) firstKey(ctx context.Context, m member, last credentials.Stage)
 // otherKeys lists the versions to try before a failure counts. The first
 // failure after a success may be the first sign of a rotation, so then the
 // current version is fetched again.
-func (p *Prober) otherKeys(ctx context.Context, m member, first bool) []key {
+func (p *Prober) otherKeys(ctx context.Context, m *member, first bool) []key {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	get := p.Credentials.Get
@@ -119,7 +119,7 @@ func (k key) differs(old key, o health.Outcome) bool {
 }
 
 // mayBeCredentials tells whether wrong credentials would look like the result.
-func (m member) mayBeCredentials(f finding) bool {
+func (m *member) mayBeCredentials(f finding) bool {
 	switch f.Outcome {
 	case health.Reject, health.Timeout, health.BadAuthenticator:
 		return m.check.Criteria.Evidence(f.Outcome) == health.Failure
@@ -128,7 +128,7 @@ func (m member) mayBeCredentials(f finding) bool {
 }
 
 // transact makes one probe with the given credentials.
-func (p *Prober) transact(ctx context.Context, m member, k key, attempts int) finding {
+func (p *Prober) transact(ctx context.Context, m *member, k key, attempts int) finding {
 	row, _ := p.row(m.key)
 	c := m.check
 	return finding{stage: k.stage, Result: p.Transactor.Probe(ctx, probe.Request{

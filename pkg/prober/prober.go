@@ -82,7 +82,7 @@ type member struct {
 }
 
 // address is where the server is probed.
-func (m member) address() netip.AddrPort {
+func (m *member) address() netip.AddrPort {
 	return netip.AddrPortFrom(m.server.Address, m.check.Port)
 }
 
@@ -96,15 +96,15 @@ func (p *Prober) prepare() {
 
 // members lists the checks of the servers that the filter lets through, in fleet
 // order.
-func (p *Prober) members(keep func(group, server string) bool) []member {
-	var list []member
+func (p *Prober) members(keep func(group, server string) bool) []*member {
+	var list []*member
 	for _, g := range p.Fleet.Groups {
 		for _, s := range g.Servers {
 			if !keep(g.Name, s.Name) {
 				continue
 			}
 			for _, c := range s.Checks {
-				list = append(list, member{
+				list = append(list, &member{
 					rowKey{g.Name, c.Row}, s, c, p.Fleet.Credentials[s.Credential], g.Health.FailureThreshold, g.ServerMetrics,
 				})
 			}
@@ -116,7 +116,7 @@ func (p *Prober) members(keep func(group, server string) bool) []member {
 // load reads the rows of the members' groups, for what a cold start cannot
 // know: running streaks, and whether a Message-Authenticator was ever seen.
 // A failure is logged and costs only that knowledge.
-func (p *Prober) load(ctx context.Context, members []member) {
+func (p *Prober) load(ctx context.Context, members []*member) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	groups := map[string]bool{}
@@ -165,7 +165,7 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // record writes a result and remembers the row.
-func (p *Prober) record(ctx context.Context, m member, round time.Time, r finding) (store.ProbeRow, error) {
+func (p *Prober) record(ctx context.Context, m *member, round time.Time, r finding) (store.ProbeRow, error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	if err := p.writes.Acquire(ctx, 1); err != nil {
