@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -22,11 +23,18 @@ import (
 	"radwitness/pkg/store"
 )
 
+// gcPercent is lower than Go's own: the garbage of a round comes all at once, and
+// must not double what the function needs. GOGC overrides it.
+const gcPercent = 60
+
 func main() {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		os.Exit(command{environ: os.Environ(), out: os.Stdout, err: os.Stderr}.run(ctx, os.Args[1:]))
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	p, err := function(context.Background())
 	if err != nil {

@@ -119,9 +119,9 @@ func (p *Prober) members(keep func(group, server string) bool) []*member {
 func (p *Prober) load(ctx context.Context, members []*member) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	groups := map[string]bool{}
+	groups, wanted := map[string]bool{}, map[rowKey]bool{}
 	for _, m := range members {
-		groups[m.key.group] = true
+		groups[m.key.group], wanted[m.key] = true, true
 	}
 	var wg sync.WaitGroup
 	for group := range groups {
@@ -137,7 +137,9 @@ func (p *Prober) load(ctx context.Context, members []*member) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for server, row := range rows {
-				p.rows[rowKey{group, server}] = row
+				if key := (rowKey{group, server}); wanted[key] { // the others are another shard's
+					p.rows[key] = row
+				}
 			}
 		})
 	}
