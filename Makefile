@@ -70,8 +70,23 @@ lint: ## gofmt, golangci-lint (go vet, staticcheck and more), and go.mod in orde
 	go mod tidy -diff
 
 .PHONY: bench
-bench: ## benchmarks of probing and packet encoding
+bench: ## benchmarks of probing, encoding and recording
 	go test -run '^$$' -bench . -benchmem ./pkg/...
+
+.PHONY: bench-peers
+bench-peers: .venv/bench ## probes per CPU second: this prober, radclient and pyrad
+	go run ./infra/bench peers -python .venv/bin/python
+
+.PHONY: bench-scale
+bench-scale: ## rounds of 1,000 servers that answer or are silent; growth to 10,000, with its picture
+	go run ./infra/bench table
+	go run ./infra/bench round
+	go run ./infra/bench dead
+	go run ./infra/bench growth
+
+.PHONY: bench-shards
+bench-shards: ## 10,000 servers over the stack's schedules, every 10 s for 10 minutes; ARGS="-time 1m" for less
+	go run ./infra/bench shards $(ARGS)
 
 .PHONY: synth
 synth: $(CDK) ## the CloudFormation template, in cdk.out/; FLEET=FILE for your own fleet, also below
@@ -106,6 +121,11 @@ $(CDK): package-lock.json
 .venv/installed: infra/requirements.txt
 	python3 -m venv .venv
 	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/requirements.txt
+	@touch $@
+
+.venv/bench: infra/bench/requirements.txt
+	python3 -m venv .venv
+	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/bench/requirements.txt
 	@touch $@
 
 .PHONY: clean
