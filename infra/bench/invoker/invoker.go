@@ -60,9 +60,8 @@ func Start(command *exec.Cmd) (*Environment, error) {
 
 // ServeHTTP hands out invocations and takes their results.
 func (e *Environment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/2018-06-01/runtime/")
-	switch {
-	case path == "invocation/next":
+	switch path := strings.TrimPrefix(r.URL.Path, "/2018-06-01/runtime/"); path {
+	case "invocation/next":
 		select {
 		case i := <-e.events:
 			w.Header().Set("Lambda-Runtime-Aws-Request-Id", "bench")
