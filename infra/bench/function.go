@@ -28,6 +28,7 @@ type scenario struct {
 	shards   int           // schedules of the prober
 	ticks    int           // rounds to wait for
 	warmUp   int           // ticks at the beginning that do not count
+	cores    string        // that the functions run on, as taskset has them
 }
 
 // observation is what came of a scenario.
@@ -174,7 +175,7 @@ func (f *functions) run(ctx context.Context) (time.Time, error) {
 
 // start starts an environment.
 func (f *functions) start() (*invoker.Environment, error) {
-	command := pinned(context.Background(), coreOfClient, f.bootstrap)
+	command := pinned(context.Background(), f.cores, f.bootstrap)
 	command.Env = f.environ
 	e, err := invoker.Start(command)
 	if err == nil {
