@@ -75,18 +75,18 @@ bench: ## benchmarks of probing, encoding and recording
 
 .PHONY: bench-peers
 bench-peers: .venv/bench ## probes per CPU second: this prober, radclient and pyrad
-	go run ./infra/bench peers -python .venv/bin/python
+	go run ./infra/bench/prober peers -python .venv/bin/python
 
 .PHONY: bench-scale
 bench-scale: ## rounds of 1,000 servers that answer or are silent; growth to 10,000, with its picture
-	go run ./infra/bench table
-	go run ./infra/bench round
-	go run ./infra/bench dead
-	go run ./infra/bench growth
+	go run ./infra/bench/prober table
+	go run ./infra/bench/prober round
+	go run ./infra/bench/prober dead
+	go run ./infra/bench/prober growth
 
 .PHONY: bench-shards
 bench-shards: ## 10,000 servers over the stack's schedules, every 10 s for 10 minutes; ARGS="-time 1m" for less
-	go run ./infra/bench shards $(ARGS)
+	go run ./infra/bench/prober shards $(ARGS)
 
 .PHONY: synth
 synth: $(CDK) ## the CloudFormation template, in cdk.out/; FLEET=FILE for your own fleet, also below
@@ -123,9 +123,9 @@ $(CDK): package-lock.json
 	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/requirements.txt
 	@touch $@
 
-.venv/bench: infra/bench/requirements.txt
+.venv/bench: infra/bench/prober/requirements.txt
 	python3 -m venv .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/bench/requirements.txt
+	.venv/bin/pip install --quiet --disable-pip-version-check --requirement infra/bench/prober/requirements.txt
 	@touch $@
 
 .PHONY: clean

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"radwitness/infra/bench/machine"
 	"radwitness/pkg/health"
 	"radwitness/pkg/store"
 	"radwitness/pkg/store/storetest"
@@ -23,7 +24,7 @@ func measureTables(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	printMachine()
+	fmt.Println(machine.Line())
 	for _, emulator := range []bool{true, false} {
 		port, stop, err := startServer(ctx, "serve-table", fmt.Sprintf("-emulator=%v", emulator))
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"radwitness/infra/bench/machine"
 )
 
 const (
@@ -73,7 +75,7 @@ func comparePeers(ctx context.Context, args []string) error {
 	}
 	defer stop()
 
-	printMachine()
+	fmt.Println(machine.Line())
 	fmt.Println(strings.Join(versions, ", "))
 	fmt.Printf("%d runs of %d probes in turn: PAP with Message-Authenticator, the client alone on core %s, the responder on core %s\n\n",
 		*runs, *probes, coreOfClient, coreOfServer)
@@ -136,7 +138,7 @@ func peers(ctx context.Context, dir, python string) ([]*client, []string, error)
 	versionOfPyrad, err := exec.CommandContext(ctx, python, "-c",
 		"import platform; from importlib.metadata import version; print('pyrad', version('pyrad'), 'with Python', platform.python_version())").Output()
 	if err != nil {
-		return nil, nil, fmt.Errorf("pyrad is not installed for %s: pip install --requirement infra/bench/requirements.txt (make bench-peers does)", python)
+		return nil, nil, fmt.Errorf("pyrad is not installed for %s: pip install --requirement infra/bench/prober/requirements.txt (make bench-peers does)", python)
 	}
 	request := fmt.Sprintf("User-Name = %q\nUser-Password = %q\nNAS-Identifier = %q\nNAS-IP-Address = 127.0.0.1\nMessage-Authenticator = 0x00\n\n",
 		username, password, nasIdentifier)

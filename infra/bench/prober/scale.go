@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"radwitness/infra/bench/machine"
 )
 
 const mebibyte = 1 << 20
@@ -52,7 +54,7 @@ func measureShards(ctx context.Context, args []string) error {
 
 // report plays a scenario and prints what came of it.
 func (s scenario) report(ctx context.Context, title string) error {
-	printMachine()
+	fmt.Println(machine.Line())
 	fmt.Printf("%s: the function as deployed on core %s, servers and the table's stand-in on core %s, a round every %v\n",
 		title, s.cores, coreOfServer, s.interval)
 	o, err := s.play(ctx)
@@ -87,7 +89,7 @@ func measureGrowth(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	printMachine()
+	fmt.Println(machine.Line())
 	fmt.Printf("one function, servers that answer after %v, %d rounds of each size\n\n", s.delay, s.ticks)
 	fmt.Println("| servers | a round takes: median, worst | resident | descriptors | CPU for each result |\n|---|---|---|---|---|")
 	var points []point
