@@ -46,6 +46,9 @@ func (t *Tally) Add(l *Login) {
 	if slices.ContainsFunc(l.Transmissions, func(p Transmission) bool { return p.Server != first }) {
 		v.FailedOver++
 	}
+	if slices.ContainsFunc(l.Transmissions, func(p Transmission) bool { return p.Wait > 0 && Hears(p.Outcome) != Answer }) {
+		v.Delayed++
+	}
 	for _, p := range l.Transmissions {
 		v.Servers[p.Server].count(p.Outcome)
 		if l.Number == 0 {

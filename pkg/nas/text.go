@@ -60,7 +60,7 @@ func (v View) write(b *bytes.Buffer) {
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintf(table, "  %s\n", strings.Join(cells, "\t")) }
-	header := []string{"#", "SERVER", "ADDRESS", "FIRST", "SENT", "ACCEPT", "REJECT", "CHALLENGE", "TIMEOUT", "ICMP", "INVALID", "SHARE"}
+	header := []string{"#", "SERVER", "ADDRESS", "FIRST", "PACKETS", "ACCEPT", "REJECT", "CHALLENGE", "TIMEOUT", "ICMP", "INVALID", "SHARE"}
 	if dead {
 		header = append(header, "DEAD")
 	}
@@ -77,31 +77,31 @@ func (v View) write(b *bytes.Buffer) {
 		row(cells...)
 	}
 	_ = table.Flush() // into memory
-	fmt.Fprintf(b, "  first login  %s\n", order(v.First))
+	fmt.Fprintf(b, "  first login  asked %s\n", order(v.First))
 	v.Summary.write(b, len(v.Servers))
 }
 
 // write says what users saw; servers is the length of the NAS's list.
 func (s Summary) write(b *bytes.Buffer, servers int) {
-	fmt.Fprintf(b, "  failed over  %d of %s asked more than one server\n", s.FailedOver, count(s.Logins, "login"))
+	fmt.Fprintf(b, "  delayed      %s waited for a server in vain, %d asked more than one\n", count(s.Delayed, "login"), s.FailedOver)
 	fmt.Fprintf(b, "  waits        %s\n", s.Wait.text(servers))
 	fmt.Fprintf(b, "  let in       %s\n", s.letIn())
 }
 
 func (w WaitTime) text(servers int) string {
-	return fmt.Sprintf("p50 %s, p99 %s, max %s; the longest possible is %s", seconds(w.P50MS), seconds(w.P99MS), seconds(w.MaxMS), seconds(w.WorstMS)) +
-		map[bool]string{true: fmt.Sprintf(" with %d servers", servers)}[servers > 1]
+	return fmt.Sprintf("p50 %s, p99 %s, max %s; with %s it can be %s", seconds(w.P50MS), seconds(w.P99MS), seconds(w.MaxMS), count(servers, "server"), seconds(w.WorstMS))
 }
 
 func (s Summary) letIn() string {
-	return fmt.Sprintf("deny access: %d of %d, allow access: %d of %d; %d got no answer", s.LetIn.Deny, s.Logins, s.LetIn.Allow, s.Logins, s.Unanswered)
+	return fmt.Sprintf("%d of %d under failover policy deny, %d under allow; %d without an answer", s.LetIn.Deny, s.Logins, s.LetIn.Allow, s.Unanswered)
 }
 
 func (o Outage) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "Outage from %s to %s (%v): %s\n", stamp(o.From), stamp(o.To), o.To.Sub(o.From).Round(time.Second), strings.Join(o.Failing, ", "))
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, s := range o.Views {
-		fmt.Fprintf(table, "  %s\tp50 %s\tp99 %s\tmax %s\t%s\n", s.Name, seconds(s.Wait.P50MS), seconds(s.Wait.P99MS), seconds(s.Wait.MaxMS), s.letIn())
+		fmt.Fprintf(table, "  %s\t%d delayed\tp50 %s\tp99 %s\tmax %s\tlet in %s\n",
+			s.Name, s.Delayed, seconds(s.Wait.P50MS), seconds(s.Wait.P99MS), seconds(s.Wait.MaxMS), s.letIn())
 	}
 	_ = table.Flush()
 }
@@ -112,7 +112,7 @@ func order(first []int) string {
 	for i, n := range first {
 		texts[i] = strconv.Itoa(n)
 	}
-	return "asked " + strings.Join(texts, ", ")
+	return strings.Join(texts, ", ")
 }
 
 func count(n int, noun string) string {

@@ -14,6 +14,9 @@ import (
 	"radwitness/pkg/probe"
 )
 
+// Name is the name of the view that a test gives.
+const Name = "live servers"
+
 // Network leads to the servers of the NAS's list.
 type Network interface {
 	// Open prepares one login, which is over when the context ends.
@@ -72,7 +75,7 @@ func (t Test) Run(ctx context.Context) (Result, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Test: t, cancel: cancel, client: client, tally: nas.NewTally("live", t.Settings, t.Servers, t.Trace)}
+	r := &run{Test: t, cancel: cancel, client: client, tally: nas.NewTally(Name, t.Settings, t.Servers, t.Trace)}
 	held := r.logins(ctx)
 	cause := context.Cause(ctx)
 	cancel(nil) // ends what servers in quarantine are still asked
