@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"radwitness/pkg/bootstrap"
 	"radwitness/pkg/fleet"
+	"radwitness/pkg/nas"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/prober"
 )
@@ -96,22 +98,41 @@ func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return fmt.Errorf("%w; %s -h shows what it takes", err, cmd.FullName())
 }
 
-// complete suggests flags, and the groups of the fleet after -group. args are
-// those of the command line, the last of which asks for suggestions.
+// complete suggests flags, and words where a flag before has a few values only.
+// args are those of the command line, the last of which asks for suggestions.
 func (c command) complete(args []string) cli.ShellCompleteFunc {
 	return func(ctx context.Context, cmd *cli.Command) {
-		if n := len(args); n < 2 || args[n-2] != "-group" && args[n-2] != "--group" {
+		flag := ""
+		if n := len(args); n > 1 && strings.HasPrefix(args[n-2], "-") {
+			flag = strings.TrimLeft(args[n-2], "-")
+		}
+		var words []string
+		switch flag {
+		case "group":
+			words = names(c.fleetOrNone(cmd).Groups, func(g fleet.Group) string { return g.Name })
+		case "server", "servers":
+			for _, g := range c.fleetOrNone(cmd).Groups {
+				words = append(words, names(g.Servers, func(s fleet.Server) string { return s.Name })...)
+			}
+		case "method":
+			words = names(probe.Supported(), func(m fleet.Method) string { return string(m) })
+		case "strategy":
+			words = names(nas.Strategies(), func(s nas.Strategy) string { return string(s) })
+		default:
 			cli.DefaultCompleteWithFlags(ctx, cmd)
-			return
 		}
-		f, err := c.fleet(cmd)
-		if err != nil {
-			return // errors have no place among suggestions
-		}
-		for _, g := range f.Groups {
-			_, _ = fmt.Fprintln(c.out, g.Name)
+		for _, word := range words {
+			_, _ = fmt.Fprintln(c.out, word)
 		}
 	}
+}
+
+// fleetOrNone is the fleet for suggestions, in which errors have no place.
+func (c command) fleetOrNone(cmd *cli.Command) *fleet.Fleet {
+	if f, err := c.fleet(cmd); err == nil {
+		return f
+	}
+	return &fleet.Fleet{}
 }
 
 // fleet reads the fleet file that a command line or the environment names.
