@@ -59,7 +59,7 @@ func (v View) write(b *bytes.Buffer) {
 		dead = dead || s.Dead > 0
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintf(table, "  %s\n", strings.Join(cells, "\t")) }
+	row := func(cells ...string) { _, _ = fmt.Fprintf(table, "  %s\n", strings.Join(cells, "\t")) }
 	header := []string{"#", "SERVER", "ADDRESS", "FIRST", "PACKETS", "ACCEPT", "REJECT", "CHALLENGE", "TIMEOUT", "ICMP", "INVALID", "SHARE"}
 	if dead {
 		header = append(header, "DEAD")
@@ -100,7 +100,7 @@ func (o Outage) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "Outage from %s to %s (%v): %s\n", stamp(o.From), stamp(o.To), o.To.Sub(o.From).Round(time.Second), strings.Join(o.Failing, ", "))
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, s := range o.Views {
-		fmt.Fprintf(table, "  %s\t%d delayed\tp50 %s\tp99 %s\tmax %s\tlet in %s\n",
+		_, _ = fmt.Fprintf(table, "  %s\t%d delayed\tp50 %s\tp99 %s\tmax %s\tlet in %s\n",
 			s.Name, s.Delayed, seconds(s.Wait.P50MS), seconds(s.Wait.P99MS), seconds(s.Wait.MaxMS), s.letIn())
 	}
 	_ = table.Flush()
