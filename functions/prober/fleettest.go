@@ -206,7 +206,7 @@ func (t *fleetTest) live(ctx context.Context, p *prober.Prober, progress io.Writ
 		eap = eap || check.Method.UsesEAP()
 	}
 	test.Network = live.RADIUS{Prober: &probe.Prober{}, Requests: requests}
-	_, _ = fmt.Fprintf(progress, "%d logins, %g a second: %v or longer\n", test.Logins, test.Rate,
+	_, _ = fmt.Fprintf(progress, "logins: %d, %g a second, which takes %v or longer\n", test.Logins, test.Rate,
 		time.Duration(float64(test.Logins)/test.Rate*float64(time.Second)).Round(time.Second))
 
 	t.report.From = time.Now().UTC()

@@ -91,7 +91,7 @@ func TestFleetTest(t *testing.T) {
 		})
 	}
 	code, stdout, stderr := run(t, environ(secret, password), "fleet-test", "-config", tests[0].fleet, "-n", "3", "-rate", "100")
-	if code != exitHealthy || !strings.Contains(stdout, "let in       3 of 3 under failover policy deny, 3 under allow") || !strings.Contains(stderr, "3 logins, 100 a second") {
+	if code != exitHealthy || !strings.Contains(stdout, "let in       3 of 3 under failover policy deny, 3 under allow") || !strings.Contains(stderr, "logins: 3, 100 a second") {
 		t.Errorf("exit code %d, stdout\n%s\nstderr %s", code, stdout, stderr)
 	}
 }

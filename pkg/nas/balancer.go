@@ -129,7 +129,7 @@ func (b *balancer) heard(l *Login, h Heard, now time.Time) {
 	if l.sent[server] > 1 {
 		s.tries++
 	}
-	silent := s.heard.IsZero() || now.Sub(s.heard) >= b.settings.DeadSilence
+	silent := now.Sub(s.heard) >= b.settings.DeadSilence // also if it has never answered
 	if s.state == live && s.tries >= b.settings.DeadAfter && silent && b.settings.DeadTime > 0 {
 		b.bury(s, now)
 	}

@@ -173,6 +173,39 @@ func TestAllDead(t *testing.T) {
 	}
 }
 
+// A login does not go on to a server that is dead while another is live.
+func TestFailOverSkipsTheDead(t *testing.T) {
+	s := settings(nas.LeastOutstanding)
+	s.DeadSilence, s.Batch = 0, 1
+	c, now := client(t, s, 3), begin()
+	for range 6 { // two each: server 3 dies, and the others are as before
+		login(c, nas.Nobody, &now, estate(accept, accept, silence))
+	}
+	if got := c.Deaths(); !slices.Equal(got, []int{0, 0, 1}) {
+		t.Fatalf("deaths %v", got)
+	}
+	if got := asked(login(c, nas.Nobody, &now, estate(silence, silence, accept))); len(got) != 6 || slices.Contains(got, 3) {
+		t.Errorf("asked %v, want not the dead server", got)
+	}
+}
+
+// A test that fails does not bury a server that a login has found live meanwhile.
+func TestALateTest(t *testing.T) {
+	s := settings(nas.LeastOutstanding)
+	s.DeadAfter, s.DeadSilence = 1, 0
+	c, now := client(t, s, 1), begin()
+	login(c, nas.Nobody, &now, estate(silence))
+	now = now.Add(s.DeadTime)
+	if _, due := c.Test(now); !due {
+		t.Fatal("no test")
+	}
+	login(c, nas.Nobody, &now, estate(accept)) // there is no other server
+	c.Tested(0, silence, now)
+	if got := c.Deaths(); got[0] != 1 {
+		t.Errorf("%d deaths, want 1", got[0])
+	}
+}
+
 func TestTheListKnowsNoDeadServers(t *testing.T) {
 	c, now := client(t, settings(nas.RoundRobin), 2), begin()
 	for range 5 {

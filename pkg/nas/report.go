@@ -56,7 +56,7 @@ type Summary struct {
 	Name       string   `json:"name"` // of the view
 	Logins     int      `json:"logins"`
 	Unanswered int      `json:"unanswered"`  // no server answered
-	Delayed    int      `json:"delayed"`     // logins that waited for a server in vain
+	Delayed    int      `json:"delayed"`     // logins that waited a timeout in vain
 	FailedOver int      `json:"failed_over"` // logins that asked more than one server
 	LetIn      LetIn    `json:"let_in"`
 	Wait       WaitTime `json:"wait"`

@@ -41,7 +41,7 @@ func TestTally(t *testing.T) {
 	v := tally.View([]int{1, 0})
 	want := nas.View{
 		Summary: nas.Summary{
-			Name: "view", Logins: 6, Unanswered: 1, Delayed: 3, FailedOver: 3,
+			Name: "view", Logins: 6, Unanswered: 1, Delayed: 2, FailedOver: 3,
 			LetIn: nas.LetIn{Deny: 3, Allow: 4},
 			Wait:  nas.WaitTime{P50MS: 10, P99MS: 2010, MaxMS: 2010, WorstMS: 4000},
 		},

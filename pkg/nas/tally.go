@@ -46,7 +46,9 @@ func (t *Tally) Add(l *Login) {
 	if slices.ContainsFunc(l.Transmissions, func(p Transmission) bool { return p.Server != first }) {
 		v.FailedOver++
 	}
-	if slices.ContainsFunc(l.Transmissions, func(p Transmission) bool { return p.Wait > 0 && Hears(p.Outcome) != Answer }) {
+	if slices.ContainsFunc(l.Transmissions, func(p Transmission) bool {
+		return Hears(p.Outcome) != Answer && p.Wait == t.settings.Timeout
+	}) {
 		v.Delayed++
 	}
 	for _, p := range l.Transmissions {

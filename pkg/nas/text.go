@@ -83,7 +83,7 @@ func (v View) write(b *bytes.Buffer) {
 
 // write says what users saw; servers is the length of the NAS's list.
 func (s Summary) write(b *bytes.Buffer, servers int) {
-	fmt.Fprintf(b, "  delayed      %s waited for a server in vain, %d asked more than one\n", count(s.Delayed, "login"), s.FailedOver)
+	fmt.Fprintf(b, "  delayed      %s waited a timeout in vain, %d asked more than one server\n", count(s.Delayed, "login"), s.FailedOver)
 	fmt.Fprintf(b, "  waits        %s\n", s.Wait.text(servers))
 	fmt.Fprintf(b, "  let in       %s\n", s.letIn())
 }

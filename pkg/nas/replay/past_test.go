@@ -157,6 +157,11 @@ func TestAnswers(t *testing.T) {
 			want: map[time.Duration]health.Outcome{0: health.Timeout, time.Hour: health.Timeout},
 		},
 		{
+			name: "a drain tells nothing of its answers", transitions: []store.Transition{down(50*second, health.RuleThreshold, health.Reject),
+				{Server: "ise-1", From: store.Undrained, To: store.Drained, At: at(55 * second), Rule: store.RuleOrder}},
+			want: map[time.Duration]health.Outcome{56 * second: health.Reject},
+		},
+		{
 			name: "others' lines", transitions: []store.Transition{
 				turn("ise-2", 50*second, health.Up, health.Down, health.RuleThreshold, health.Reject),
 				{From: "closed", To: "open", At: at(50 * second), Rule: "outage"},
