@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -44,7 +45,8 @@ func (t *fleetTest) replay(ctx context.Context, environ []string) error {
 	if test.Logins > maxReplayed {
 		return fmt.Errorf("%d logins are more than %d: give a lower -rate, or a shorter time", test.Logins, maxReplayed)
 	}
-	t.report.From, t.report.To, t.report.Notes = past.From, past.To, append(t.report.Notes, past.Notes...)
+	t.report.From, t.report.To = past.From, past.To
+	t.report.Notes = slices.Concat(t.report.Notes, past.Notes, replay.Notes())
 	t.report.Views, t.report.Outages, err = past.Run(test)
 	return err
 }

@@ -85,23 +85,21 @@ func (v View) write(b *bytes.Buffer) {
 func (s Summary) write(b *bytes.Buffer, servers int) {
 	fmt.Fprintf(b, "  delayed      %s waited a timeout in vain, %d asked more than one server\n", count(s.Delayed, "login"), s.FailedOver)
 	fmt.Fprintf(b, "  waits        %s\n", s.Wait.text(servers))
-	fmt.Fprintf(b, "  let in       %s\n", s.letIn())
+	fmt.Fprintf(b, "  let in       %d of %d under failover policy deny, %d under allow; %d without an answer\n",
+		s.LetIn.Deny, s.Logins, s.LetIn.Allow, s.Unanswered)
 }
 
 func (w WaitTime) text(servers int) string {
 	return fmt.Sprintf("p50 %s, p99 %s, max %s; with %s it can be %s", seconds(w.P50MS), seconds(w.P99MS), seconds(w.MaxMS), count(servers, "server"), seconds(w.WorstMS))
 }
 
-func (s Summary) letIn() string {
-	return fmt.Sprintf("%d of %d under failover policy deny, %d under allow; %d without an answer", s.LetIn.Deny, s.Logins, s.LetIn.Allow, s.Unanswered)
-}
-
 func (o Outage) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "Outage from %s to %s (%v): %s\n", stamp(o.From), stamp(o.To), o.To.Sub(o.From).Round(time.Second), strings.Join(o.Failing, ", "))
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "  NAS\tLOGINS\tDELAYED\tP50\tP99\tMAX\tLET IN: DENY\tALLOW\tUNANSWERED")
 	for _, s := range o.Views {
-		_, _ = fmt.Fprintf(table, "  %s\t%d delayed\tp50 %s\tp99 %s\tmax %s\tlet in %s\n",
-			s.Name, s.Delayed, seconds(s.Wait.P50MS), seconds(s.Wait.P99MS), seconds(s.Wait.MaxMS), s.letIn())
+		_, _ = fmt.Fprintf(table, "  %s\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", s.Name, s.Logins, s.Delayed,
+			seconds(s.Wait.P50MS), seconds(s.Wait.P99MS), seconds(s.Wait.MaxMS), s.LetIn.Deny, s.LetIn.Allow, s.Unanswered)
 	}
 	_ = table.Flush()
 }

@@ -22,6 +22,14 @@ type Test struct {
 	Trace    bool  // keep every transmission
 }
 
+// Notes say what the figures of a replay leave out.
+func Notes() []string {
+	return []string{
+		"an answer takes no time here, as the history does not have its latency",
+		"behind the NLB each login is a flow of its own; a NAS that always sends from one port may stay with a target that is out",
+	}
+}
+
 // Run lives through the past in both ways.
 func (p *Past) Run(t Test) ([]nas.View, []nas.Outage, error) {
 	outages := p.outages()
