@@ -3,13 +3,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -22,6 +20,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"radwitness/pkg/bootstrap"
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/nas"
 	"radwitness/pkg/probe"
@@ -60,7 +59,7 @@ func (c command) run(ctx context.Context, args []string) int {
 	case errors.Is(err, errCritical):
 		return exitCritical
 	}
-	_, _ = fmt.Fprintln(c.err, "radwitness-prober:", err)
+	_, _ = fmt.Fprintln(c.err, "radwitness-prober:", deployed.Explain(ctx, err))
 	return exitUnknown
 }
 
@@ -109,9 +108,9 @@ func (c command) complete(args []string) cli.ShellCompleteFunc {
 		var words []string
 		switch flag {
 		case "group":
-			words = names(c.fleetOrNone(cmd).Groups, func(g fleet.Group) string { return g.Name })
+			words = names(c.source(cmd).FleetOrNone().Groups, func(g fleet.Group) string { return g.Name })
 		case "server", "servers":
-			for _, g := range c.fleetOrNone(cmd).Groups {
+			for _, g := range c.source(cmd).FleetOrNone().Groups {
 				words = append(words, names(g.Servers, func(s fleet.Server) string { return s.Name })...)
 			}
 		case "method":
@@ -127,22 +126,14 @@ func (c command) complete(args []string) cli.ShellCompleteFunc {
 	}
 }
 
-// fleetOrNone is the fleet for suggestions, in which errors have no place.
-func (c command) fleetOrNone(cmd *cli.Command) *fleet.Fleet {
-	if f, err := c.fleet(cmd); err == nil {
-		return f
+// source is what the command line and the environment say of the fleet, and of
+// what is deployed.
+func (c command) source(cmd *cli.Command) deployed.Source {
+	return deployed.Source{
+		Environ: c.environ, FleetFile: cmd.String("config"), Profile: cmd.String("profile"), Region: cmd.String("region"),
+		ProbesTable: cmd.String("probes-table"), HealthTable: cmd.String("health-table"),
+		Warn: func(text string) { _, _ = fmt.Fprintln(c.err, "radwitness-prober: warning:", text) },
 	}
-	return &fleet.Fleet{}
-}
-
-// fleet reads the fleet file that a command line or the environment names.
-func (c command) fleet(cmd *cli.Command) (*fleet.Fleet, error) {
-	set, _ := variable(c.environ, "RADWITNESS_FLEET")
-	f, err := fleet.Load(cmp.Or(cmd.String("config"), set, "fleet.yaml"), c.environ)
-	if errors.Is(err, fs.ErrNotExist) && !cmd.IsSet("config") {
-		return nil, fmt.Errorf("%w: say where it is with -config FILE or RADWITNESS_FLEET; testdata/fleet.yaml is an example", err)
-	}
-	return f, err
 }
 
 // prober makes the prober of the fleet that a command line names.
@@ -150,7 +141,7 @@ func (c command) prober(ctx context.Context, cmd *cli.Command) (*prober.Prober, 
 	if cmd.Args().Present() {
 		return nil, fmt.Errorf("%q is no argument of %s; %[2]s -h shows what it takes", cmd.Args().First(), cmd.FullName())
 	}
-	f, err := c.fleet(cmd)
+	f, err := c.source(cmd).Fleet(c.environ)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"radwitness/pkg/bootstrap"
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/nas/replay"
 	"radwitness/pkg/store"
 )
 
 // replay lives through the recorded history.
-func (t *fleetTest) replay(ctx context.Context, environ []string) error {
+func (t *fleetTest) replay(ctx context.Context, source deployed.Source) error {
 	for _, flag := range []string{"outstanding", "max-rejects"} {
 		if t.cmd.IsSet(flag) {
 			return fmt.Errorf("-%s is not for -record", flag)
@@ -28,9 +28,13 @@ func (t *fleetTest) replay(ctx context.Context, environ []string) error {
 	if err != nil {
 		return err
 	}
-	record, err := t.read(ctx, environ)
+	system, err := source.Connect(ctx)
 	if err != nil {
 		return err
+	}
+	record, err := t.read(ctx, system)
+	if err != nil {
+		return system.Explain(ctx, err)
 	}
 	past, err := replay.New(record, from, to)
 	if err != nil {
@@ -73,18 +77,13 @@ func (t *fleetTest) period(now time.Time) (from, to time.Time, err error) {
 
 // read reads all that is recorded of the group: what was true at the beginning
 // of a time may have been recorded long before.
-func (t *fleetTest) read(ctx context.Context, environ []string) (replay.Record, error) {
-	record := replay.Record{Group: t.group}
-	table := t.table("health-table", environ, "RADWITNESS_HEALTH_TABLE")
-	if table == "" {
-		return record, errors.New("table health is not known: give -health-table NAME, or set RADWITNESS_HEALTH_TABLE")
-	}
-	cfg, err := bootstrap.AWS(ctx)
-	if err != nil {
-		return record, err
-	}
-	db := dynamodb.NewFromConfig(cfg)
-	tables := &store.Health{DynamoDB: db, Table: table}
+func (t *fleetTest) read(ctx context.Context, system *deployed.System) (replay.Record, error) {
+	var record replay.Record
+	record.Group, _ = system.Fleet.Group(t.group.Name) // with the functions' own overrides
+	t.report.FleetVersion = system.Fleet.Version
+	db := dynamodb.NewFromConfig(system.AWS)
+	tables := &store.Health{DynamoDB: db, Table: system.HealthTable}
+	var err error
 	record.History, err = tables.History(ctx, t.group.Name, time.Time{})
 	switch {
 	case err != nil && len(record.History.Transitions)+len(record.History.Changes) == 0:
@@ -95,14 +94,6 @@ func (t *fleetTest) read(ctx context.Context, environ []string) (replay.Record, 
 	if record.Health, err = tables.Group(ctx, t.group.Name); err != nil {
 		return record, err
 	}
-	if table := t.table("probes-table", environ, "RADWITNESS_PROBES_TABLE"); table != "" {
-		record.Probes, err = (&store.Probes{DynamoDB: db, Table: table}).Group(ctx, t.group.Name)
-	}
+	record.Probes, err = (&store.Probes{DynamoDB: db, Table: system.ProbesTable}).Group(ctx, t.group.Name)
 	return record, err
-}
-
-// table is the name of a table, empty if it is not known.
-func (t *fleetTest) table(flag string, environ []string, name string) string {
-	value, _ := variable(environ, name)
-	return cmp.Or(t.cmd.String(flag), value)
 }

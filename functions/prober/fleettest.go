@@ -61,8 +61,10 @@ func (c command) fleetTest() *cli.Command {
 			&cli.DurationFlag{Name: "since", HideDefault: true, Usage: "with -record: from this `TIME` ago until now; else 24h"},
 			&cli.TimestampFlag{Name: "from", Config: timestamps(), Usage: "with -record: from this `TIME`, such as 2026-01-31T02:00:00Z"},
 			&cli.TimestampFlag{Name: "to", Config: timestamps(), Usage: "with -record: until this `TIME`; else now"},
-			&cli.StringFlag{Name: "health-table", Usage: "with -record: `NAME` of table health; else RADWITNESS_HEALTH_TABLE"},
-			&cli.StringFlag{Name: "probes-table", Usage: "with -record: `NAME` of table probes, for the failures that last; else RADWITNESS_PROBES_TABLE"},
+			&cli.StringFlag{Name: "profile", Usage: "with -record: AWS `PROFILE`"},
+			&cli.StringFlag{Name: "region", Usage: "with -record: AWS `REGION`; else that of the AWS configuration, or of the target groups"},
+			&cli.StringFlag{Name: "health-table", Usage: "with -record: `NAME` of table health; else RADWITNESS_HEALTH_TABLE, or as deployed"},
+			&cli.StringFlag{Name: "probes-table", Usage: "with -record: `NAME` of table probes; else RADWITNESS_PROBES_TABLE, or as deployed"},
 		},
 		Action: c.testFleet,
 	}
@@ -90,7 +92,7 @@ func (c command) testFleet(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if cmd.Bool("record") {
-		err = t.replay(ctx, c.environ)
+		err = t.replay(ctx, c.source(cmd))
 	} else {
 		err = t.live(ctx, p, c.err)
 	}
@@ -182,7 +184,7 @@ func (t *fleetTest) live(ctx context.Context, p *prober.Prober, progress io.Writ
 	case test.Outstanding < 1, test.Outstanding > most:
 		return fmt.Errorf("-outstanding must be from 1 to %d with %d servers", most, len(t.order))
 	}
-	for _, flag := range []string{"since", "from", "to", "health-table", "probes-table"} {
+	for _, flag := range []string{"since", "from", "to", "profile", "region", "health-table", "probes-table"} {
 		if t.cmd.IsSet(flag) {
 			return fmt.Errorf("-%s needs -record", flag)
 		}

@@ -119,6 +119,8 @@ func TestFleetTestAgainstFreeRADIUS(t *testing.T) {
 }
 
 func TestBadFleetTests(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	path := three(t, radiustest.None, radiustest.None)
 	for want, args := range map[string][]string{
 		`strategy "random" is not one of`:                                     {"-strategy", "random"},
@@ -137,7 +139,7 @@ func TestBadFleetTests(t *testing.T) {
 		`-since must not be negative`:                                         {"-record", "-since", "-1h"},
 		`-from must be before -to`:                                            {"-record", "-from", "2026-01-31T02:00:00Z", "-to", "2026-01-31T02:00:00Z"},
 		`-to is in the future`:                                                {"-record", "-to", "2999-01-31T02:00:00Z"},
-		`table health is not known`:                                           {"-record"},
+		`it is not known which tables to read`:                                {"-record"},
 		`"extra" is no argument of radwitness-prober fleet-test`:              {"extra"},
 		`flag provided but not defined: -retry`:                               {"-retry", "1"},
 		`invalid value "soon" for flag -timeout`:                              {"-timeout", "soon"},
@@ -222,7 +224,7 @@ func TestLastNight(t *testing.T) {
 	if r.Views[0].Logins != 10 || len(r.Outages) != 0 {
 		t.Errorf("%+v", r)
 	}
-	r = test(t, exitHealthy, nil, "-config", path, "-record", "-since", "10m", "-health-table", "health", "-rate", "2")
+	r = test(t, exitHealthy, nil, "-config", path, "-record", "-since", "10m", "-health-table", "health", "-probes-table", "probes", "-rate", "2")
 	if r.Views[0].Logins != 1200 {
 		t.Errorf("%d logins", r.Views[0].Logins)
 	}
@@ -234,8 +236,8 @@ func TestLastNight(t *testing.T) {
 	if code != exitUnknown || !strings.Contains(stderr, "86400000 logins are more than 5000000") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
-	code, _, stderr = run(t, nil, "fleet-test", "-config", path, "-record", "-health-table", "nowhere")
-	if code != exitUnknown || !strings.Contains(stderr, "nowhere") {
+	code, _, stderr = run(t, nil, "fleet-test", "-config", path, "-record", "-health-table", "nowhere", "-probes-table", "probes")
+	if code != exitUnknown || !strings.Contains(stderr, "there is no table probes or nowhere in us-east-1") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -56,7 +57,7 @@ func (c console) run(ctx context.Context) int {
 	case errors.Is(err, errWarnings):
 		return exitWarnings
 	}
-	_, _ = fmt.Fprintln(c.err, "radwitness:", explain(ctx, err))
+	_, _ = fmt.Fprintln(c.err, "radwitness:", deployed.Explain(ctx, err))
 	if errors.Is(err, operator.ErrRefused) {
 		return exitAttention
 	}
@@ -126,7 +127,7 @@ func (c console) complete(_ context.Context, cmd *cli.Command) {
 	}
 	switch {
 	case last == "-group" || last == "--group":
-		for _, g := range c.fleetOrNone(cmd).Groups {
+		for _, g := range c.source(cmd).FleetOrNone().Groups {
 			_, _ = fmt.Fprintln(c.out, g.Name)
 		}
 	case strings.HasPrefix(last, "-"):
@@ -139,7 +140,7 @@ func (c console) complete(_ context.Context, cmd *cli.Command) {
 			_, _ = fmt.Fprintf(c.out, "%s%s:%s\n", dashes, f.Names()[0], usage)
 		}
 	case last == "drain" || last == "undrain":
-		for _, name := range operator.ServerNames(c.fleetOrNone(cmd)) {
+		for _, name := range operator.ServerNames(c.source(cmd).FleetOrNone()) {
 			_, _ = fmt.Fprintln(c.out, name)
 		}
 	default:
