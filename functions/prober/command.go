@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"radwitness/pkg/bootstrap"
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/deployed"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/nas"
@@ -87,42 +87,37 @@ func (c command) root(args []string) *cli.Command {
 		Action:                          c.probe,
 	}
 	for _, cmd := range append(root.Commands, root) {
-		cmd.OnUsageError, cmd.HideHelpCommand, cmd.ShellComplete = usageError, true, c.complete(args)
+		cmd.OnUsageError, cmd.HideHelpCommand, cmd.ShellComplete = commandline.UsageError, true, c.complete(args)
 	}
 	return root
 }
 
-// usageError says where to read about a command's flags.
-func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	return fmt.Errorf("%w; %s -h shows what it takes", err, cmd.FullName())
-}
-
-// complete suggests flags, and words where a flag before has a few values only.
-// args are those of the command line, the last of which asks for suggestions.
+// complete suggests commands and flags, and words where a flag has a few values
+// only. args are those of the command line, the last of which asks for it.
 func (c command) complete(args []string) cli.ShellCompleteFunc {
-	return func(ctx context.Context, cmd *cli.Command) {
-		flag := ""
-		if n := len(args); n > 1 && strings.HasPrefix(args[n-2], "-") {
-			flag = strings.TrimLeft(args[n-2], "-")
-		}
-		var words []string
-		switch flag {
-		case "group":
-			words = names(c.source(cmd).FleetOrNone().Groups, func(g fleet.Group) string { return g.Name })
-		case "server", "servers":
-			for _, g := range c.source(cmd).FleetOrNone().Groups {
-				words = append(words, names(g.Servers, func(s fleet.Server) string { return s.Name })...)
+	return func(_ context.Context, cmd *cli.Command) {
+		commandline.Suggest(c.out, cmd, commandline.Last(args), func(after string) []string {
+			words := []string{}
+			switch after {
+			case "group":
+				return c.source(cmd).FleetOrNone().GroupNames()
+			case "server", "servers":
+				for _, g := range c.source(cmd).FleetOrNone().Groups {
+					words = append(words, g.ServerNames()...)
+				}
+			case "method":
+				for _, m := range probe.Supported() {
+					words = append(words, string(m))
+				}
+			case "strategy":
+				for _, s := range nas.Strategies() {
+					words = append(words, string(s))
+				}
+			default:
+				return nil
 			}
-		case "method":
-			words = names(probe.Supported(), func(m fleet.Method) string { return string(m) })
-		case "strategy":
-			words = names(nas.Strategies(), func(s nas.Strategy) string { return string(s) })
-		default:
-			cli.DefaultCompleteWithFlags(ctx, cmd)
-		}
-		for _, word := range words {
-			_, _ = fmt.Fprintln(c.out, word)
-		}
+			return words
+		})
 	}
 }
 
@@ -138,8 +133,8 @@ func (c command) source(cmd *cli.Command) deployed.Source {
 
 // prober makes the prober of the fleet that a command line names.
 func (c command) prober(ctx context.Context, cmd *cli.Command) (*prober.Prober, error) {
-	if cmd.Args().Present() {
-		return nil, fmt.Errorf("%q is no argument of %s; %[2]s -h shows what it takes", cmd.Args().First(), cmd.FullName())
+	if err := commandline.NoArguments(cmd); err != nil {
+		return nil, err
 	}
 	f, err := c.source(cmd).Fleet(c.environ)
 	if err != nil {

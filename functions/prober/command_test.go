@@ -198,8 +198,6 @@ func TestCommandLines(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	real := os.Args // which the library looks at
-	t.Cleanup(func() { os.Args = real })
 	path := writeFleet(t, netip.MustParseAddrPort("127.0.0.1:1812"))
 	for _, c := range []struct {
 		args []string
@@ -208,14 +206,15 @@ func TestCompletion(t *testing.T) {
 		{[]string{"--generate-shell-completion"}, "fleet-test"},
 		{[]string{"-config", path, "-group", "--generate-shell-completion"}, "vpn"},
 		{[]string{"-config", path, "fleet-test", "-group", "--generate-shell-completion"}, "vpn"},
-		{[]string{"fleet-test", "--str", "--generate-shell-completion"}, "--strategy"},
+		{[]string{"fleet-test", "--str", "--generate-shell-completion"}, "--strategy:"},
+		{[]string{"fleet-test", "-str", "--generate-shell-completion"}, "\n-strategy:"},
+		{[]string{"fleet-test", "-", "--generate-shell-completion"}, "\n-config:"},
 		{[]string{"fleet-test", "-config", path, "-servers", "--generate-shell-completion"}, "radius-1"},
 		{[]string{"fleet-test", "-strategy", "--generate-shell-completion"}, "round-robin"},
 		{[]string{"completion", "bash"}, "radwitness-prober"},
 		{[]string{"completion", "zsh"}, "radwitness-prober"},
 		{[]string{"completion", "fish"}, "radwitness-prober"},
 	} {
-		os.Args = append([]string{"radwitness-prober"}, c.args...)
 		if code, stdout, stderr := run(t, nil, c.args...); code != exitHealthy || stderr != "" || !strings.Contains(stdout, c.want) {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %q", c.args, code, stdout, stderr, c.want)
 		}

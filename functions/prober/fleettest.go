@@ -129,7 +129,7 @@ func newFleetTest(cmd *cli.Command, f *fleet.Fleet) (*fleetTest, error) {
 	}
 	var ok bool
 	if t.group, ok = f.Group(name); !ok {
-		return nil, fmt.Errorf("-group %q is not one of the fleet's groups: %s", name, strings.Join(names(f.Groups, func(g fleet.Group) string { return g.Name }), ", "))
+		return nil, fmt.Errorf("-group %q is not one of the fleet's groups: %s", name, strings.Join(f.GroupNames(), ", "))
 	}
 	if err := t.choose(cmd.String("servers")); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (t *fleetTest) choose(list string) error {
 		switch {
 		case n < 0:
 			return fmt.Errorf("-servers: %q is not one of the servers of group %s: %s", name, t.group.Name,
-				strings.Join(names(t.group.Servers, func(s fleet.Server) string { return s.Name }), ", "))
+				strings.Join(t.group.ServerNames(), ", "))
 		case slices.Contains(t.order, n):
 			return fmt.Errorf("-servers: %s is there twice", name)
 		}
@@ -225,12 +225,4 @@ func (t *fleetTest) live(ctx context.Context, p *prober.Prober, progress io.Writ
 		t.report.Notes = append(t.report.Notes, "a whole EAP conversation counts as one transmission, and must be over within the timeout")
 	}
 	return nil
-}
-
-func names[T any](list []T, name func(T) string) []string {
-	texts := make([]string, len(list))
-	for i, v := range list {
-		texts[i] = name(v)
-	}
-	return texts
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"radwitness/pkg/balancer"
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/credentials"
 	"radwitness/pkg/deployed"
 	"radwitness/pkg/doctor"
@@ -46,7 +47,7 @@ func (c console) doctor() *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "longest `TIME` to wait for AWS; what is not read by then is not checked"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, cmd.Duration("timeout"))

@@ -157,6 +157,24 @@ func (f *Fleet) Group(name string) (Group, bool) {
 	return Group{}, false
 }
 
+// GroupNames lists the groups, in the order of the file.
+func (f *Fleet) GroupNames() []string {
+	names := make([]string, len(f.Groups))
+	for i, g := range f.Groups {
+		names[i] = g.Name
+	}
+	return names
+}
+
+// ServerNames lists the servers, in the order of the file.
+func (g Group) ServerNames() []string {
+	names := make([]string, len(g.Servers))
+	for i, s := range g.Servers {
+		names[i] = s.Name
+	}
+	return names
+}
+
 // Server returns the server with the given name.
 func (g Group) Server(name string) (Server, bool) {
 	for _, s := range g.Servers {
