@@ -77,31 +77,35 @@ type Prober struct {
 // such answer.
 func (p *Prober) Probe(ctx context.Context, r Request) Result {
 	begin := time.Now()
-	res, err := p.transact(ctx, r)
-	if err != nil {
-		res.Outcome = outcomeOf(err)
-		res.Reason = r.Credentials.redact(err.Error())
-	}
+	res := r.judge(p.transact(ctx, r, nil))
 	res.Duration = time.Since(begin)
 	return res
 }
 
-// Close gives up what is kept between probes. No probe may be under way.
-func (p *Prober) Close() error {
-	p.prepare()
-	return p.Transport.Close()
+// judge adds what an error makes of a result.
+func (r Request) judge(res Result, err error) Result {
+	if err != nil {
+		res.Outcome = outcomeOf(err)
+		res.Reason = r.Credentials.redact(err.Error())
+	}
+	return res
 }
 
-func (p *Prober) prepare() {
+// Close gives up what is kept between probes. No probe may be under way.
+func (p *Prober) Close() error { return p.transport().Close() }
+
+func (p *Prober) transport() Transport {
 	p.setup.Do(func() {
 		if p.Transport == nil {
 			p.Transport = newTransport()
 		}
 	})
+	return p.Transport
 }
 
-// transact has the method's conversation with the server.
-func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
+// transact has the method's conversation with the server. prepare, if there is
+// one, may change how the conversation makes its transactions.
+func (p *Prober) transact(ctx context.Context, r Request, prepare func(*conversation, conn)) (Result, error) {
 	if err := r.check(); err != nil {
 		return Result{}, err
 	}
@@ -109,8 +113,7 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p.prepare()
-	conn, err := p.Transport.Open(ctx, r.Server)
+	conn, err := p.transport().Open(ctx, r.Server)
 	if err != nil {
 		return Result{}, ownError(ctx, "opening a socket", err)
 	}
@@ -118,6 +121,9 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	s := p.signer(r.Credentials.SharedSecret)
 	defer p.signers.Put(s)
 	c := converse(ctx, conn, r, s)
+	if prepare != nil {
+		prepare(c, conn)
+	}
 	c.result.Outcome, err = ask(c)
 	return c.result, err
 }
