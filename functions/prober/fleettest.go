@@ -18,6 +18,7 @@ import (
 	"radwitness/pkg/nas"
 	"radwitness/pkg/nas/live"
 	"radwitness/pkg/probe"
+	"radwitness/pkg/probe/transport"
 	"radwitness/pkg/prober"
 )
 
@@ -207,7 +208,7 @@ func (t *fleetTest) live(ctx context.Context, p *prober.Prober, progress io.Writ
 		})
 		eap = eap || check.Method.UsesEAP()
 	}
-	test.Network = live.RADIUS{Prober: &probe.Prober{}, Requests: requests}
+	test.Network = live.RADIUS{Prober: &probe.Prober{Transport: &transport.Connected{}}, Requests: requests}
 	_, _ = fmt.Fprintf(progress, "logins: %d, %g a second, which takes %v or longer\n", test.Logins, test.Rate,
 		time.Duration(float64(test.Logins)/test.Rate*float64(time.Second)).Round(time.Second))
 

@@ -10,7 +10,7 @@ import (
 // server that it comes back to, from the same socket, and sends another one to
 // another server.
 type RADIUS struct {
-	Prober   *probe.Prober
+	Prober   *probe.Prober   // whose transport must have a socket for each login, as an NLB pins each flow
 	Requests []probe.Request // by server; their AttemptTimeout is the NAS's
 }
 

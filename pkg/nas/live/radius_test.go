@@ -13,6 +13,7 @@ import (
 	"radwitness/pkg/probe"
 	"radwitness/pkg/probe/freeradiustest"
 	"radwitness/pkg/probe/radiustest"
+	"radwitness/pkg/probe/transport"
 )
 
 const (
@@ -27,7 +28,7 @@ func to(method fleet.Method, servers ...netip.AddrPort) live.Test {
 	t := test(nil, nas.Strict)
 	t.Settings.Timeout = 500 * time.Millisecond
 	t.Servers = t.Servers[:len(servers)]
-	n := live.RADIUS{Prober: &probe.Prober{}}
+	n := live.RADIUS{Prober: &probe.Prober{Transport: &transport.Connected{}}}
 	for _, s := range servers {
 		n.Requests = append(n.Requests, probe.Request{
 			Server: s, Method: method, AttemptTimeout: t.Settings.Timeout, NASIdentifier: "radwitness",

@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -11,14 +13,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// maxConnected is how many sockets are open at once; who wants another one waits.
-const maxConnected = 256
-
 // Connected opens a connected socket for each Conn, on which the kernel reports
-// ICMP errors without ado. The zero value is ready to use, by any number of
-// goroutines.
+// ICMP errors without ado, and which is a flow of its own to what is in between.
+// The zero value is ready to use, by any number of goroutines.
 type Connected struct {
 	Control Control
+	Limit   int // sockets open at once, for one more Open waits; 0 means any number
 
 	setup sync.Once
 	free  *semaphore.Weighted
@@ -26,7 +26,7 @@ type Connected struct {
 
 // Open opens a socket.
 func (t *Connected) Open(ctx context.Context, server netip.AddrPort) (Conn, error) {
-	t.setup.Do(func() { t.free = semaphore.NewWeighted(maxConnected) })
+	t.setup.Do(func() { t.free = semaphore.NewWeighted(int64(cmp.Or(t.Limit, math.MaxInt))) })
 	if err := t.free.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}

@@ -267,6 +267,21 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
+// With no socket left Open waits, and ends with its context.
+func TestLimit(t *testing.T) {
+	s := serve(t, "127.0.0.1:0")
+	tr := &transport.Connected{Limit: 2}
+	one, two := open(t, tr, s.addr()), open(t, tr, s.addr())
+	defer two.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tr.Open(ctx, s.addr()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a third: %v", err)
+	}
+	one.Close()
+	open(t, tr, s.addr()).Close()
+}
+
 // Many servers at once, some of them refusing: every transaction hears of its own
 // server only.
 func TestManyServers(t *testing.T) {
