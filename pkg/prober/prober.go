@@ -168,12 +168,15 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // record writes a result and remembers the row.
 func (p *Prober) record(ctx context.Context, m *member, round time.Time, r finding) (store.ProbeRow, error) {
-	ctx, cancel := writing(ctx)
-	defer cancel()
-	if err := p.writes.Acquire(ctx, 1); err != nil {
+	turn, cancel := writing(ctx)
+	err := p.writes.Acquire(turn, 1)
+	cancel()
+	if err != nil {
 		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: waiting for a free connection: %w", m.key, err)
 	}
 	defer p.writes.Release(1)
+	ctx, cancel = writing(ctx) // a write that had to wait for its turn has no less time
+	defer cancel()
 	before, known := p.row(m.key)
 	address := m.address().String()
 	recent := before.RecentLatencyMS
