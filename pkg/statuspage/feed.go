@@ -1,0 +1,183 @@
+package statuspage
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"radwitness/pkg/operator"
+)
+
+// pollTimeout is for one poll. AWS answers in a fraction of it, or not at all.
+const pollTimeout = 15 * time.Second
+
+// update is the outcome of a poll.
+type update struct {
+	id      uint64           // grows; the first is 1
+	report  *operator.Report // the newest there is, also after a poll that failed; nil if there never was one
+	trouble *trouble         // nil if the poll went well
+}
+
+// trouble says why there is no newer report.
+type trouble struct {
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// feed polls the source once for all viewers together, and only while there are any.
+type feed struct {
+	source   func(context.Context) (operator.Report, error)
+	interval time.Duration
+	polling  chan struct{} // holds one token: who has it may poll
+
+	mu      sync.Mutex
+	viewers int
+	stop    context.CancelFunc // of the polls, while there are viewers
+	polled  time.Time          // when the newest poll began
+	newest  update
+	changed chan struct{} // closed when newest is replaced
+}
+
+func newFeed(source func(context.Context) (operator.Report, error), interval time.Duration) *feed {
+	f := &feed{source: source, interval: interval, polling: make(chan struct{}, 1), changed: make(chan struct{})}
+	f.polling <- struct{}{}
+	return f
+}
+
+// join makes a viewer of the caller until it calls leave.
+func (f *feed) join() (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.viewers++; f.viewers == 1 {
+		var ctx context.Context
+		ctx, f.stop = context.WithCancel(context.Background())
+		go f.run(ctx)
+	}
+	return sync.OnceFunc(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.viewers--; f.viewers == 0 {
+			f.stop()
+		}
+	})
+}
+
+// after waits for an update that is newer than the one with the given id. One
+// that is older than an interval, left by viewers who have gone, is not news.
+func (f *feed) after(ctx context.Context, id uint64) (update, error) {
+	for {
+		f.mu.Lock()
+		u, changed, fresh := f.newest, f.changed, time.Since(f.polled) <= f.interval
+		f.mu.Unlock()
+		if u.id > id && (fresh || id > 0) {
+			return u, nil
+		}
+		select {
+		case <-ctx.Done():
+			return update{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// run polls until the context ends. A viewer that comes and goes makes no more
+// polls than one who stays.
+func (f *feed) run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-f.polling: // those before may have one under way
+	}
+	defer func() { f.polling <- struct{}{} }()
+	for {
+		f.mu.Lock()
+		wait := time.Until(f.polled.Add(f.interval))
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		f.poll()
+	}
+}
+
+// poll is not cut short when the last viewer leaves: one who loads the page again
+// is back before it ends.
+func (f *feed) poll() {
+	now := time.Now()
+	f.mu.Lock()
+	f.polled = now
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
+	defer cancel()
+	report, err := f.source(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := update{id: f.newest.id + 1, report: &report}
+	if err != nil {
+		u.report = f.newest.report
+		u.trouble = &trouble{Message: err.Error(), Since: now}
+		if f.newest.trouble != nil {
+			u.trouble.Since = f.newest.trouble.Since
+		}
+	}
+	f.newest = u
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// timelines keeps each timeline for a while, for all viewers together.
+type timelines struct {
+	source Source
+	maxAge time.Duration
+
+	mu   sync.Mutex
+	kept map[timelineKey]*keptTimeline
+}
+
+type timelineKey struct {
+	group string
+	since time.Duration
+}
+
+// keptTimeline is locked while it is read, so that others wait for that.
+type keptTimeline struct {
+	mu       sync.Mutex
+	at       time.Time // zero if there is none yet
+	timeline operator.Timeline
+	err      error
+}
+
+// get returns a timeline, or why there is none, that is not older than maxAge.
+func (t *timelines) get(ctx context.Context, group string, since time.Duration) (operator.Timeline, error) {
+	k := t.keep(timelineKey{group, since})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.at) <= t.maxAge {
+		return k.timeline, k.err
+	}
+	limited, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	timeline, err := t.source.Timeline(limited, group, since)
+	if ctx.Err() != nil {
+		return operator.Timeline{}, err // this viewer has gone; the next shall not pay for it
+	}
+	k.at, k.timeline, k.err = time.Now(), timeline, err
+	return timeline, err
+}
+
+// mostKept bounds what requests for groups that do not exist could leave behind.
+const mostKept = 500
+
+func (t *timelines) keep(key timelineKey) *keptTimeline {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept[key] == nil {
+		if t.kept == nil || len(t.kept) >= mostKept {
+			t.kept = map[timelineKey]*keptTimeline{}
+		}
+		t.kept[key] = &keptTimeline{}
+	}
+	return t.kept[key]
+}
