@@ -26,7 +26,8 @@ type trouble struct {
 
 // feed polls the source once for all viewers together, and only while there are any.
 type feed struct {
-	source   func(context.Context) (operator.Report, error)
+	source   Source
+	explain  func(context.Context, error) string
 	interval time.Duration
 	polling  chan struct{} // holds one token: who has it may poll
 
@@ -38,8 +39,11 @@ type feed struct {
 	changed chan struct{} // closed when newest is replaced
 }
 
-func newFeed(source func(context.Context) (operator.Report, error), interval time.Duration) *feed {
-	f := &feed{source: source, interval: interval, polling: make(chan struct{}, 1), changed: make(chan struct{})}
+func newFeed(cfg Config) *feed {
+	f := &feed{
+		source: cfg.Source, explain: cfg.Explain, interval: cfg.Interval,
+		polling: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
 	f.polling <- struct{}{}
 	return f
 }
@@ -111,13 +115,13 @@ func (f *feed) poll() {
 	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
 	defer cancel()
-	report, err := f.source(ctx)
+	report, err := f.source.Report(ctx, "")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	u := update{id: f.newest.id + 1, report: &report}
 	if err != nil {
 		u.report = f.newest.report
-		u.trouble = &trouble{Message: err.Error(), Since: now}
+		u.trouble = &trouble{Message: f.explain(ctx, err), Since: now}
 		if f.newest.trouble != nil {
 			u.trouble.Since = f.newest.trouble.Since
 		}
@@ -125,59 +129,4 @@ func (f *feed) poll() {
 	f.newest = u
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-// timelines keeps each timeline for a while, for all viewers together.
-type timelines struct {
-	source Source
-	maxAge time.Duration
-
-	mu   sync.Mutex
-	kept map[timelineKey]*keptTimeline
-}
-
-type timelineKey struct {
-	group string
-	since time.Duration
-}
-
-// keptTimeline is locked while it is read, so that others wait for that.
-type keptTimeline struct {
-	mu       sync.Mutex
-	at       time.Time // zero if there is none yet
-	timeline operator.Timeline
-	err      error
-}
-
-// get returns a timeline, or why there is none, that is not older than maxAge.
-func (t *timelines) get(ctx context.Context, group string, since time.Duration) (operator.Timeline, error) {
-	k := t.keep(timelineKey{group, since})
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if time.Since(k.at) <= t.maxAge {
-		return k.timeline, k.err
-	}
-	limited, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	timeline, err := t.source.Timeline(limited, group, since)
-	if ctx.Err() != nil {
-		return operator.Timeline{}, err // this viewer has gone; the next shall not pay for it
-	}
-	k.at, k.timeline, k.err = time.Now(), timeline, err
-	return timeline, err
-}
-
-// mostKept bounds what requests for groups that do not exist could leave behind.
-const mostKept = 500
-
-func (t *timelines) keep(key timelineKey) *keptTimeline {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept[key] == nil {
-		if t.kept == nil || len(t.kept) >= mostKept {
-			t.kept = map[timelineKey]*keptTimeline{}
-		}
-		t.kept[key] = &keptTimeline{}
-	}
-	return t.kept[key]
 }

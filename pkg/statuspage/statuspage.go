@@ -31,10 +31,11 @@ const heartbeat = 15 * time.Second
 // keep the polls going.
 const writeTimeout = 20 * time.Second
 
-// Source is where the page gets what it shows.
+// Source is where the page gets what it shows. An operator.Operator is one.
 type Source interface {
-	Report(context.Context) (operator.Report, error)
-	Timeline(ctx context.Context, group string, since time.Duration) (operator.Timeline, error)
+	Report(ctx context.Context, group string) (operator.Report, error)
+	Timelines(ctx context.Context, group string, since time.Time) (operator.Timelines, error)
+	Servers(ctx context.Context, group string) (operator.ServersReport, error)
 }
 
 // Lab breaks servers that are there to be broken.
@@ -54,7 +55,13 @@ type Config struct {
 	Source   Source
 	Lab      Lab           // nil has none
 	Interval time.Duration // between two polls of the source; 0 means DefaultInterval
+
+	// Explain says what to do about an error of the source; nil gives its text.
+	Explain func(context.Context, error) string
 }
+
+// countersAge is how old counters may be: they come with all of the history.
+const countersAge = 30 * time.Second
 
 // ranges are the times that a timeline can show: any others would each be a
 // history of their own to read and keep.
@@ -66,7 +73,10 @@ var embedded embed.FS
 // page serves the page.
 type page struct {
 	feed      *feed
-	timelines *timelines
+	source    Source
+	timelines kept[operator.Timelines]
+	counters  kept[operator.ServersReport]
+	explain   func(context.Context, error) string
 	lab       Lab
 }
 
@@ -75,9 +85,15 @@ func New(cfg Config) http.Handler {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultInterval
 	}
+	if cfg.Explain == nil {
+		cfg.Explain = func(_ context.Context, err error) string { return err.Error() }
+	}
 	p := &page{
-		feed:      newFeed(cfg.Source.Report, cfg.Interval),
-		timelines: &timelines{source: cfg.Source, maxAge: cfg.Interval},
+		feed:      newFeed(cfg),
+		source:    cfg.Source,
+		timelines: kept[operator.Timelines]{maxAge: cfg.Interval},
+		counters:  kept[operator.ServersReport]{maxAge: countersAge},
+		explain:   cfg.Explain,
 		lab:       cfg.Lab,
 	}
 	files, err := fs.Sub(embedded, "page")
@@ -89,6 +105,7 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("GET /events", p.events)
 	mux.HandleFunc("GET /api/report", p.report)
 	mux.HandleFunc("GET /api/timeline", p.timeline)
+	mux.HandleFunc("GET /api/servers", p.servers)
 	if p.lab != nil {
 		mux.HandleFunc("POST /api/lab/fault", p.setFault)
 		mux.HandleFunc("POST /api/lab/remove", p.removeTarget)
@@ -172,12 +189,31 @@ func (p *page) timeline(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a timeline needs group=NAME and since="+strings.Join(words, "|"), http.StatusBadRequest)
 		return
 	}
-	t, err := p.timelines.get(r.Context(), group, since)
+	all, err := p.timelines.get(r.Context(), since.String()+" "+group, func(ctx context.Context) (operator.Timelines, error) {
+		return p.source.Timelines(ctx, group, time.Now().Add(-since))
+	})
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
+		http.Error(w, p.explain(r.Context(), err), http.StatusBadGateway)
 		return
 	}
-	writeJSON(w, t)
+	writeJSON(w, all.Groups[0])
+}
+
+// servers answers with the counters of a group.
+func (p *page) servers(w http.ResponseWriter, r *http.Request) {
+	group := r.FormValue("group")
+	if group == "" {
+		http.Error(w, "counters need group=NAME", http.StatusBadRequest)
+		return
+	}
+	counted, err := p.counters.get(r.Context(), group, func(ctx context.Context) (operator.ServersReport, error) {
+		return p.source.Servers(ctx, group)
+	})
+	if err != nil {
+		http.Error(w, p.explain(r.Context(), err), http.StatusBadGateway)
+		return
+	}
+	writeJSON(w, counted)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

@@ -24,7 +24,7 @@ const hostile = "</script><img src=x onerror=alert(1)>\u2028\r\ndata: {}\r\n\r\n
 
 // fake is a source that counts what it is asked.
 type fake struct {
-	reports, timelines atomic.Int64
+	reports atomic.Int64
 
 	mu  sync.Mutex
 	err error
@@ -36,7 +36,7 @@ func (f *fake) fail(err error) {
 	f.err = err
 }
 
-func (f *fake) Report(ctx context.Context) (operator.Report, error) {
+func (f *fake) Report(ctx context.Context, _ string) (operator.Report, error) {
 	f.reports.Add(1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,19 +48,29 @@ func (f *fake) Report(ctx context.Context) (operator.Report, error) {
 	}}}}}, ctx.Err()
 }
 
-func (f *fake) Timeline(_ context.Context, group string, since time.Duration) (operator.Timeline, error) {
-	f.timelines.Add(1)
+func (f *fake) Timelines(_ context.Context, group string, since time.Time) (operator.Timelines, error) {
 	if group != "vpn" {
-		return operator.Timeline{}, errors.New("there is no such group")
+		return operator.Timelines{}, errors.New("there is no such group")
 	}
-	now := time.Now()
-	return operator.Timeline{Group: group, From: now.Add(-since), To: now}, nil
+	return operator.Timelines{Groups: []operator.Timeline{{Group: group, From: since, To: time.Now()}}}, nil
+}
+
+func (f *fake) Servers(_ context.Context, group string) (operator.ServersReport, error) {
+	if group != "vpn" {
+		return operator.ServersReport{}, errors.New("there is no such group")
+	}
+	return operator.ServersReport{Groups: []operator.ServersGroup{{Name: group, Checks: []operator.Counters{{Row: "ise-1", Requests: 7}}}}}, nil
+}
+
+// newTestFeed polls a source.
+func newTestFeed(source Source, interval time.Duration) *feed {
+	return newFeed(Config{Source: source, Interval: interval, Explain: func(_ context.Context, err error) string { return err.Error() }})
 }
 
 func TestOnePollForAllViewersAndNoneWithout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fake{}
-		f := newFeed(source.Report, 5*time.Second)
+		f := newTestFeed(source, 5*time.Second)
 		polls := func(want int64, when string) {
 			t.Helper()
 			synctest.Wait()
@@ -107,7 +117,7 @@ func TestOnePollForAllViewersAndNoneWithout(t *testing.T) {
 func TestWhatIsLeftOfEarlierViewersIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fake{}
-		f := newFeed(source.Report, 5*time.Second)
+		f := newTestFeed(source, 5*time.Second)
 		look := func() update {
 			defer f.join()()
 			u, err := f.after(t.Context(), 0)
@@ -131,7 +141,7 @@ func TestWhatIsLeftOfEarlierViewersIsNoNews(t *testing.T) {
 func TestTroubleKeepsTheNewestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &fake{}
-		f := newFeed(source.Report, time.Second)
+		f := newTestFeed(source, time.Second)
 		defer f.join()()
 		good, _ := f.after(t.Context(), 0)
 		source.fail(errors.New("no credentials"))
@@ -148,39 +158,57 @@ func TestTroubleKeepsTheNewestReport(t *testing.T) {
 	})
 }
 
-func TestTimelinesAreReadOnceForAll(t *testing.T) {
+func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := &fake{}
-		lines := &timelines{source: source, maxAge: 5 * time.Second}
-		read := func(want int64, group string, since time.Duration) {
+		reads := 0
+		k := kept[string]{maxAge: 5 * time.Second}
+		read := func(ctx context.Context, key string) {
 			t.Helper()
-			for range 3 {
-				if _, err := lines.get(t.Context(), group, since); (err != nil) != (group != "vpn") {
-					t.Errorf("%s: error %v", group, err)
+			got, err := k.get(ctx, key, func(context.Context) (string, error) {
+				reads++
+				if key == "bad" {
+					return "", errors.New("none")
 				}
-			}
-			if got := source.timelines.Load(); got != want {
-				t.Errorf("%s %v: %d reads, want %d", group, since, got, want)
+				return key, nil
+			})
+			if (err != nil) != (key == "bad") || err == nil && got != key {
+				t.Errorf("%s: got %q, %v", key, got, err)
 			}
 		}
-		read(1, "vpn", time.Hour)
-		read(2, "vpn", 24*time.Hour)
-		read(3, "nobody", time.Hour) // that there is none is kept, too
+		want := func(want int) {
+			t.Helper()
+			if reads != want {
+				t.Errorf("%d reads, want %d", reads, want)
+			}
+		}
+		for range 3 {
+			read(t.Context(), "a")
+		}
+		want(1)
+		read(t.Context(), "b")
+		want(2)
+		for range 3 {
+			read(t.Context(), "bad") // that there is none is kept, too
+		}
+		want(3)
 		time.Sleep(5 * time.Second)
-		read(3, "vpn", time.Hour)
+		read(t.Context(), "a")
+		want(3)
 		time.Sleep(1)
-		read(4, "vpn", time.Hour)
+		read(t.Context(), "a")
+		want(4)
 
+		time.Sleep(time.Minute)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		time.Sleep(time.Minute)
-		_, _ = lines.get(gone, "vpn", time.Hour)
-		read(6, "vpn", time.Hour) // not what a viewer who has gone left behind
+		read(gone, "a")
+		read(t.Context(), "a") // not what a viewer who has gone left behind
+		want(6)
 		for i := range 3 * mostKept {
-			_, _ = lines.get(t.Context(), strings.Repeat("x", i), time.Hour)
+			read(t.Context(), strings.Repeat("x", i))
 		}
-		if len(lines.kept) > mostKept {
-			t.Errorf("%d timelines are kept, want %d at most", len(lines.kept), mostKept)
+		if len(k.entries) > mostKept {
+			t.Errorf("%d are kept, want %d at most", len(k.entries), mostKept)
 		}
 	})
 }
@@ -262,7 +290,8 @@ func TestSilenceIsFilled(t *testing.T) {
 
 func TestAPI(t *testing.T) {
 	source := &fake{}
-	handler := New(Config{Source: source, Interval: time.Millisecond})
+	explain := func(_ context.Context, err error) string { return "log in again: " + err.Error() }
+	handler := New(Config{Source: source, Interval: time.Millisecond, Explain: explain})
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil))
@@ -278,7 +307,10 @@ func TestAPI(t *testing.T) {
 		{"/api/timeline?group=vpn&since=2h", 400, "since=5m0s|1h0m0s|24h0m0s"},
 		{"/api/timeline?group=vpn&since=soon", 400, "since="},
 		{"/api/timeline?since=1h", 400, "group=NAME"},
-		{"/api/timeline?group=nobody&since=1h", 502, "there is no such group"},
+		{"/api/timeline?group=nobody&since=1h", 502, "log in again: there is no such group"},
+		{"/api/servers?group=vpn", 200, `"requests":7`},
+		{"/api/servers?group=nobody", 502, "log in again: there is no such group"},
+		{"/api/servers", 400, "group=NAME"},
 		{"/api/lab/fault", 404, ""}, // there is no lab
 		{"/", 200, "<!doctype html>"},
 		{"/app.js", 200, "follow("},
@@ -290,7 +322,7 @@ func TestAPI(t *testing.T) {
 	}
 	source.fail(errors.New("expired token"))
 	time.Sleep(2 * time.Millisecond) // the report that was good is older than an interval
-	if code, body := get("/api/report"); code != 502 || !strings.Contains(body, "expired token") {
+	if code, body := get("/api/report"); code != 502 || !strings.Contains(body, "log in again: expired token") {
 		t.Errorf("/api/report in trouble: %d %q", code, body)
 	}
 }

@@ -77,8 +77,7 @@ export function groupView(name) {
       mode.hidden = group.mode !== 'observe';
       text(count, `${group.registered} of ${group.servers.length} in service${group.desired === group.registered ? '' : `, ${group.desired} wanted`}`);
       text(meaning, group.meaning || `case ${group.case}`);
-      const words = [...(group.pass_error ? [`the last pass failed: ${group.pass_error}`] : []), ...(group.warnings ?? [])];
-      keyed(warnings, words, (w) => w, (w) => ({ element: h('li', null, w), update() {} }));
+      keyed(warnings, group.warnings ?? [], (w) => w, (w) => ({ element: h('li', null, w), update() {} }));
       keyed(servers, group.servers.map((server) => ({ server, in: group, lab })), ({ server }) => server.name, ({ server }) => serverView(name, server.name));
       keyed(targets, group.target_groups, (tg) => tg.arn, targetView);
       timeline.setServers(group.servers);

@@ -2,7 +2,7 @@
 
 import { h, icon, keyed, set, setIcon, text } from './dom.js';
 import { bars } from './plot.js';
-import { clock, latency, left, since } from './time.js';
+import { age, clock, latency, left, since } from './time.js';
 import { serverLevel, shown, standing, streak, traffic } from './words.js';
 import { switches } from './lab.js';
 
@@ -33,7 +33,7 @@ export function serverView(group, name) {
   h('span', { class: 'cell newest stack' }, outcome, run),
   h('span', { class: 'cell latency' }, h('span', { class: 'stack' }, p50, p99), plot.element),
   icon('chevron'));
-  const details = detailsView(`${id}-details`);
+  const details = detailsView(`${id}-details`, group);
   const lab = switches(group, name);
   const element = h('li', { class: 'server', id }, button, lab.element, details.element);
   let state;
@@ -42,7 +42,10 @@ export function serverView(group, name) {
     const open = button.getAttribute('aria-expanded') !== 'true';
     set(button, 'aria-expanded', String(open));
     details.element.hidden = !open;
-    if (open) details.update(state);
+    if (open) {
+      details.update(state);
+      details.count();
+    }
   }
   function tick() {
     const { server } = state;
@@ -99,10 +102,11 @@ function facts() {
   };
 }
 
-function detailsView(id) {
+function detailsView(id, name) {
   const own = facts();
   const checks = h('div', { class: 'checks' });
-  const element = h('div', { class: 'details', id, hidden: true }, own.element, checks);
+  const message = h('p', { class: 'bad-words' });
+  const element = h('div', { class: 'details', id, hidden: true }, own.element, checks, message);
 
   function update({ server, group }) {
     own.update([
@@ -111,21 +115,33 @@ function detailsView(id) {
       ['next', server.next],
       ['not before', server.next_at && clock(server.next_at)],
       ['held until', server.held_until && clock(server.held_until)],
-      ['drained', server.drain && `${server.drain.reason}${server.drain.until ? `, until ${clock(server.drain.until)}` : ', by fleet.yaml'}`],
+      ['drained', server.drain && `${server.drain.reason}${server.drain.until ? `, until ${clock(server.drain.until)}` : ''}`],
     ]);
-    keyed(checks, server.checks, (check) => check.row, checkView);
+    keyed(checks, server.checks, (check) => check.row, () => checkView());
   }
-  return { element, update, tick: (state) => { if (!element.hidden) update(state); } };
+  // count reads the counters when somebody wants to see them: they come with all of the history.
+  async function count() {
+    try {
+      const answer = await fetch(`api/servers?${new URLSearchParams({ group: name })}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      const counted = (await answer.json()).groups[0].checks;
+      for (const [row, view] of checks.keyed) view.count(counted.find((c) => c.row === row));
+    } catch (error) {
+      text(message, `the counters cannot be read: ${error.message}`);
+    }
+  }
+  return { element, update, count, tick: (state) => { if (!element.hidden) update(state); } };
 }
 
-function checkView({ row }) {
-  const title = h('h4', null, row);
+function checkView() {
+  const title = h('h4');
   const own = facts();
+  const counters = facts();
   const reply = h('q', { class: 'reply' });
-  const said = h('p', null, 'It said: ', reply);
+  const said = h('p', null, 'It says: ', reply);
   const plot = bars(360, 60);
   return {
-    element: h('section', { class: 'check' }, title, own.element, said, plot.element),
+    element: h('section', { class: 'check' }, title, own.element, said, plot.element, counters.element),
     update(check) {
       text(title, `${check.method} on ${check.address}`);
       own.update([
@@ -135,13 +151,25 @@ function checkView({ row }) {
         ['reason', check.reason],
         ['streak', streak(check) && `${streak(check)}${check.streak_since ? ` since ${clock(check.streak_since)}` : ''}`],
         ['latency', `${latency(check.latency_ms)}, p50 ${latency(check.latency_p50_ms)}, p99 ${latency(check.latency_p99_ms)}`],
-        ...counters(check.counters),
       ]);
       said.hidden = !check.reply_message;
       text(reply, check.reply_message ?? '');
       plot.update(check.recent_latency_ms);
     },
+    count(counted) {
+      if (counted) counters.update(counts(counted));
+    },
   };
 }
 
-const counters = (counted) => Object.entries(counted ?? {}).map(([name, n]) => [name.replaceAll('_', ' '), String(n)]);
+const counts = (c) => [
+  ['previous state', `${c.previous_state}, ${age(c.previous_duration_s * 1000)}`],
+  ['dead', `${c.dead_count} times, ${age(c.dead_s * 1000)}`],
+  ['quarantined', `${c.quarantine_count} times, ${age(c.quarantine_s * 1000)}`],
+  ['requests', `${c.requests}, ${c.retransmits} sent again`],
+  ['success', String(c.success)],
+  ['failure', String(c.failure)],
+  ['accepts, rejects, challenges', `${c.accepts}, ${c.rejects}, ${c.challenges}`],
+  ['timeouts, refused', `${c.timeouts}, ${c.refused}`],
+  ['unexpected, incorrect', `${c.unexpected}, ${c.incorrect}`],
+];

@@ -64,8 +64,9 @@ export function timelineView(name) {
       y += bar + (above ? 24 : 10);
     }
     const samples = past.lanes.map((lane) => latencies(lane, live.get(lane.row), scene));
-    const group = (past.latency ?? []).filter((l) => ms(l.at) >= scene.from);
-    const most = Math.max(1, ...[...samples, group.map(point99)].flat().map((l) => l.p99));
+    // That of the group is for lanes that have none of their own.
+    const group = samples.some((l) => l.length > 1) ? [] : (past.latency ?? []).map(point99).filter((l) => l.at >= scene.from);
+    const most = Math.max(1, ...[...samples, group].flat().map((l) => l.p99));
     past.lanes.forEach((lane, i) => {
       const spans = visible(lane, scene);
       const top = y;
@@ -81,7 +82,7 @@ export function timelineView(name) {
     });
     if (group.length > 1) {
       label('latency', y, '');
-      parts.push(...latencyParts(group.map(point99), y, most, x));
+      parts.push(...latencyParts(group, y, most, x));
       y += plot + 10;
     }
     const bottom = y;

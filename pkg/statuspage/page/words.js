@@ -28,8 +28,8 @@ export function traffic(server, group) {
   return { word, next, kind: isIn ? 'in' : server.registered > 0 ? 'partly' : 'out' };
 }
 
-// shown is the check that a server's row tells of: the first that is not well.
-export const shown = (server) => server.checks.find((c) => c.status !== 'up' || c.consecutive_failures > 0) ?? server.checks[0];
+// shown is the check that a server's row tells of: that which its standing comes from.
+export const shown = (server) => server.checks.find((c) => c.row === server.row) ?? server.checks[0];
 
 export function streak(check) {
   if (check.consecutive_failures > 0) return `${check.consecutive_failures} failed`;
@@ -46,7 +46,7 @@ export function serverLevel(server, group) {
 }
 
 export function groupLevel(group) {
-  const own = group.fail_open || group.case === 'outage' ? 'bad' : group.warnings?.length || group.pass_error ? 'warn' : 'ok';
+  const own = group.fail_open || group.case === 'outage' ? 'bad' : group.warnings?.length ? 'warn' : 'ok';
   return worst([own, ...group.servers.map((server) => serverLevel(server, group))]);
 }
 
@@ -77,7 +77,6 @@ export function groupTrouble(group) {
   say('warn', 'in hold-down but still in', is('holddown'));
   say('warn', 'failing', is('up, failing'));
   say('warn', 'without news', is('stale'));
-  if (group.pass_error) trouble.warn.push('the last pass failed');
   trouble.warn.push(...(group.warnings ?? []));
   return trouble;
 }
