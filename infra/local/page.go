@@ -36,7 +36,7 @@ func servePage(ctx context.Context, l *lab.Lab, address string) (where string, s
 	served := make(chan error, 1)
 	go func() {
 		served <- statuspage.Serve(ctx, listener, statuspage.New(statuspage.Config{
-			Source: l.NewOperator(), Lab: switches{l}, Interval: pageInterval,
+			Source: l.NewOperator(), Name: "the lab on this machine", Lab: switches{l}, Interval: pageInterval,
 		}))
 	}()
 	return where, func() error {

@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,20 +49,22 @@ func ownName(host string) bool {
 	return err == nil || strings.EqualFold(name, "localhost")
 }
 
+// ErrReachable refuses an address that other machines can reach.
+var ErrReachable = errors.New("other machines can reach it, and the page asks nobody who they are: use 127.0.0.1, and ssh -L from elsewhere")
+
 // Listen opens the address of a page. It refuses one that other machines can
 // reach, unless anyone may look.
 func Listen(address string, anyone bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("status page: %w", err)
+		return nil, fmt.Errorf("status page on %s: %w", address, err)
 	}
 	if !anyone && !resolved.IP.IsLoopback() {
-		return nil, fmt.Errorf("status page: other machines can reach %s, and the page asks nobody who they are: "+
-			"use 127.0.0.1 and, from elsewhere, ssh -L", address)
+		return nil, fmt.Errorf("status page on %s: %w", address, ErrReachable)
 	}
 	listener, err := net.Listen("tcp", resolved.String())
 	if err != nil {
-		return nil, fmt.Errorf("status page: %w", err)
+		return nil, fmt.Errorf("status page on %s: %w", address, err)
 	}
 	return listener, nil
 }

@@ -143,10 +143,10 @@ func TestListen(t *testing.T) {
 	}{
 		{"127.0.0.1:0", false, ""},
 		{"localhost:0", false, ""},
-		{":0", false, "other machines can reach :0"},
+		{":0", false, "status page on :0: other machines can reach it"},
 		{"0.0.0.0:0", false, "ssh -L"},
 		{"[::]:0", false, "asks nobody who they are"},
-		{"192.0.2.1:8080", false, "other machines can reach 192.0.2.1:8080"},
+		{"192.0.2.1:8080", false, "status page on 192.0.2.1:8080: other machines"},
 		{":0", true, ""},
 		{"8080", false, "missing port"},
 	} {

@@ -21,8 +21,12 @@ import (
 	"radwitness/pkg/operator"
 )
 
-// DefaultInterval is between two polls of the source.
-const DefaultInterval = 5 * time.Second
+// The time between two polls of AWS: that of a page, and the shortest that
+// leaves the reconciler its share of the API's rates.
+const (
+	DefaultInterval = 5 * time.Second
+	MinInterval     = 2 * time.Second
+)
 
 // heartbeat is how long a stream of events is silent at most.
 const heartbeat = 15 * time.Second
@@ -53,6 +57,7 @@ type Lab interface {
 // Config says what to show.
 type Config struct {
 	Source   Source
+	Name     string        // of what is shown, for whoever has several pages open
 	Lab      Lab           // nil has none
 	Interval time.Duration // between two polls of the source; 0 means DefaultInterval
 
@@ -77,6 +82,7 @@ type page struct {
 	timelines kept[operator.Timelines]
 	counters  kept[operator.ServersReport]
 	explain   func(context.Context, error) string
+	name      string
 	lab       Lab
 }
 
@@ -94,6 +100,7 @@ func New(cfg Config) http.Handler {
 		timelines: kept[operator.Timelines]{maxAge: cfg.Interval},
 		counters:  kept[operator.ServersReport]{maxAge: countersAge},
 		explain:   cfg.Explain,
+		name:      cfg.Name,
 		lab:       cfg.Lab,
 	}
 	files, err := fs.Sub(embedded, "page")
@@ -115,6 +122,7 @@ func New(cfg Config) http.Handler {
 
 // event is what the page is told with each poll.
 type event struct {
+	Name       string           `json:"name"`
 	Report     *operator.Report `json:"report,omitempty"` // the newest; none if there never was one
 	Trouble    *trouble         `json:"trouble,omitempty"`
 	Lab        *labState        `json:"lab,omitempty"`
@@ -154,7 +162,7 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		data, err := json.Marshal(event{
-			Report: u.report, Trouble: u.trouble, Lab: p.labState(u.report), IntervalMS: p.feed.interval.Milliseconds(),
+			Name: p.name, Report: u.report, Trouble: u.trouble, Lab: p.labState(u.report), IntervalMS: p.feed.interval.Milliseconds(),
 		})
 		if err != nil || !send("id: %d\nevent: report\ndata: %s\n\n", u.id, data) {
 			return

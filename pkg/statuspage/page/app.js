@@ -32,7 +32,7 @@ function draw() {
     view.setRange(range());
     return view;
   });
-  text(get('foot'), event?.report ? `Times are this browser’s: ${zone()}. Fleet version ${event.report.fleet_version}.` : '');
+  text(get('foot'), event?.report ? `${event.name}. Fleet version ${event.report.fleet_version}. Times are this browser’s: ${zone()}.` : '');
   tick();
 }
 
@@ -41,13 +41,13 @@ function tick() {
   const report = event?.report;
   const notLive = lost || event?.trouble;
   const level = notLive ? 'lost' : report ? worst(report.groups.map(groupLevel)) : 'lost';
-  const { headline: words, rest } = report ? summary(report) : { headline: 'Connecting', rest: '' };
+  const { headline: words, rest } = report ? summary(report) : { headline: event?.trouble ? 'Nothing is known yet' : 'Connecting', rest: '' };
   document.body.dataset.level = level;
   set(get('mark'), 'href', `#icon-${marks[level]}`);
   text(get('headline'), notLive && report ? `Not live. Last seen: ${words}` : words);
   const counts = report?.groups.map((g) => `${g.name}: ${g.registered} of ${g.servers.length} in service`) ?? ['radwitness'];
-  text(get('subline'), [...(rest ? [rest] : []), ...counts].join(' · '));
-  const title = `${signs[level]} ${notLive ? 'not live – ' : ''}${words} – radwitness`;
+  text(get('subline'), [...(rest ? [rest] : []), ...counts, event?.name].filter(Boolean).join(' · '));
+  const title = `${signs[level]} ${notLive ? 'not live – ' : ''}${words} – ${event?.name ?? 'radwitness'}`;
   if (document.title !== title) document.title = title;
   set(get('favicon'), 'href', `icon-${level}.svg`);
   get('lost').hidden = !notLive;

@@ -164,8 +164,8 @@ function checkView() {
 
 const counts = (c) => [
   ['previous state', `${c.previous_state}, ${age(c.previous_duration_s * 1000)}`],
-  ['dead', `${c.dead_count} times, ${age(c.dead_s * 1000)}`],
-  ['quarantined', `${c.quarantine_count} times, ${age(c.quarantine_s * 1000)}`],
+  ['dead', `${c.dead_count}×, ${age(c.dead_s * 1000)}`],
+  ['quarantined', `${c.quarantine_count}×, ${age(c.quarantine_s * 1000)}`],
   ['requests', `${c.requests}, ${c.retransmits} sent again`],
   ['success', String(c.success)],
   ['failure', String(c.failure)],

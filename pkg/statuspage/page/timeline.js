@@ -7,9 +7,11 @@ import { age, clock, latency, now } from './time.js';
 
 const lengths = { '5m': 300e3, '1h': 3600e3, '24h': 86400e3 };
 const steps = [15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10800e3, 14400e3, 21600e3];
+const shortest = 30e3; // ms that are shown at least
 const gutter = 128; // for the names, where there is room beside the lanes
 const narrow = 560; // px; below that the names are above the lanes
 const bar = 16; // height of a state
+const below = 10; // it, where the marks are
 const plot = 24; // height of a latency plot
 const axis = 20;
 const near = 9; // px from a mark that still mean it
@@ -48,7 +50,7 @@ export function timelineView(name) {
     if (!past || width === 0) return;
     drawnAt = Date.now();
     const above = width < narrow;
-    scene = { from: now() - range, to: now(), left: above ? 0 : gutter, lanes: [] };
+    scene = { ...known(past, now() - range, now()), left: above ? 0 : gutter, lanes: [] };
     scene.width = width - scene.left - 1;
     const parts = [];
     const label = (words, y, kind) => parts.push(above
@@ -72,13 +74,13 @@ export function timelineView(name) {
       const top = y;
       label(lane.row, y, '');
       for (const span of spans) parts.push(...spanParts(span, y));
-      y += bar + 3;
+      y += bar + below;
       if (samples[i].length > 1) {
         parts.push(...latencyParts(samples[i], y, most, x));
         y += plot;
       }
       scene.lanes.push({ y: top, height: y - top, server: lane.server, row: lane.row, spans });
-      y += above ? 24 : 10;
+      y += above ? 22 : 6;
     });
     if (group.length > 1) {
       label('latency', y, '');
@@ -107,16 +109,18 @@ export function timelineView(name) {
   }
   function spanParts(span, y) {
     const well = span.status === 'up' && !span.drained;
-    const unknown = span.status === 'unknown' && !span.drained;
+    if (span.status === 'unknown' && !span.drained) {
+      return [s('line', { class: 'nothing', x1: Math.max(x(span.from), scene.left), x2: x(span.to), y1: y + bar / 2, y2: y + bar / 2 })];
+    }
     const kind = span.drained ? 'drained' : span.status;
-    if (well || unknown) return [block(span, y + (bar - 6) / 2, 6, kind, ' '.repeat(999))];
+    if (well) return [block(span, y + (bar - 6) / 2, 6, kind, ' '.repeat(999))];
     return [block(span, y, bar, kind, span.drained ? 'drained' : words[span.status] ?? span.status)];
   }
   function markParts(bottom) {
     return events().filter((m) => ['register', 'deregister', 'withheld'].includes(m.kind)).map((mark) => {
       const lane = laneOf(mark);
       const down = mark.kind !== 'register';
-      const tip = lane ? lane.y + bar / 2 : bottom;
+      const tip = lane ? lane.y + bar + below / 2 : bottom;
       const d = down ? 'M-4.5 -4H4.5L0 4.5z' : 'M-4.5 4H4.5L0 -4.5z';
       return s('path', { class: `mark ${mark.kind}`, d, transform: `translate(${x(ms(mark.at))} ${tip})` });
     });
@@ -203,6 +207,12 @@ const fit = (words, most) => (words.length <= most ? words : `${words.slice(0, m
 
 const point99 = (l) => ({ at: ms(l.at), p50: l.p50_ms, p99: l.p99_ms });
 
+// known leaves out the time before anything is known, as far as that leaves enough.
+function known({ lanes }, from, to) {
+  const begun = lanes.flatMap((lane) => lane.spans).filter((span) => span.status !== 'unknown').map((span) => ms(span.from));
+  return { from: Math.max(from, Math.min(to - shortest, ...begun)), to };
+}
+
 // visible are the spans of a lane within the time shown. The last one goes on
 // until now: what ends it would have been told.
 function visible(lane, { from, to }) {
@@ -254,7 +264,7 @@ function ticks({ from, to, width }, x, top, bottom) {
   for (let at = Math.ceil((from - zone) / every) * every + zone; at < to; at += every) {
     const words = clock(at).split(' ').at(-1).slice(0, every < 60e3 ? 8 : 5);
     parts.push(s('line', { class: 'tick', x1: x(at), x2: x(at), y1: top - 2, y2: bottom }));
-    if (x(at) > x(from) + 20 && x(at) < x(to) - 36) parts.push(s('text', { class: 'time', x: x(at), y: bottom + 14, 'text-anchor': 'middle' }, words));
+    if (x(at) > x(from) + 20 && x(at) < x(to) - 34 - 3.5 * words.length) parts.push(s('text', { class: 'time', x: x(at), y: bottom + 14, 'text-anchor': 'middle' }, words));
   }
   parts.push(s('text', { class: 'time', x: x(to), y: bottom + 14, 'text-anchor': 'end' }, 'now'));
   return parts;

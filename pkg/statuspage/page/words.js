@@ -68,7 +68,7 @@ export function groupTrouble(group) {
   };
   const is = (...standings) => (server) => standings.includes(server.standing);
   const out = (server) => traffic(server, group).kind === 'out';
-  if (group.fail_open) trouble.bad.push('fail-open');
+  if (group.fail_open) trouble.bad.push('FAIL-OPEN');
   say('warn', 'drained', is('drained'));
   say('warn', 'out until hold-down ends', (server) => server.standing === 'holddown' && out(server));
   say('warn', 'not judged yet', is('unknown'));
