@@ -58,7 +58,7 @@ fuzz: ## every parser of what comes from the network, a minute each; FUZZTIME=10
 
 .PHONY: page-test
 page-test: $(CDK) ## what a person does with the status page, in headless Chromium; a minute
-	node --test infra/page/page.test.mjs
+	node --test infra/page/words.test.mjs infra/page/page.test.mjs
 
 .PHONY: screenshots
 screenshots: $(CDK) ## the pictures of the status page in docs/, taken during the demo's outage
