@@ -30,6 +30,9 @@ func (c console) page(ctx context.Context, cmd *cli.Command, o *operator.Operato
 			return fmt.Errorf("-%s does not go with -serve: the page shows all of it", flag)
 		}
 	}
+	if !cmd.IsSet("serve") {
+		return errors.New("-serve-anyone goes with -serve ADDRESS")
+	}
 	interval := statuspage.DefaultInterval
 	if cmd.IsSet("interval") {
 		interval = cmd.Duration("interval")
@@ -52,7 +55,8 @@ func (c console) page(ctx context.Context, cmd *cli.Command, o *operator.Operato
 		return errors.Join(err, listener.Close())
 	}
 	return statuspage.Serve(ctx, listener, statuspage.New(statuspage.Config{
-		Source: o, Name: "account " + accountOf(o.Fleet) + ", " + regionOf(o.Fleet), Interval: interval, Explain: explain,
+		Source: o, Name: "account " + accountOf(o.Fleet) + ", " + regionOf(o.Fleet), Interval: interval,
+		Explain: func(err error) string { return explain(context.WithoutCancel(ctx), err) },
 	}))
 }
 

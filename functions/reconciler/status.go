@@ -28,7 +28,7 @@ func (c console) status() *cli.Command {
 				return err
 			}
 			return c.look(ctx, cmd, func(o *operator.Operator) error {
-				if cmd.IsSet("serve") {
+				if cmd.IsSet("serve") || cmd.IsSet("serve-anyone") {
 					return c.page(ctx, cmd, o)
 				}
 				read := func(ctx context.Context) (operator.Report, error) { return o.Report(ctx, cmd.String("group")) }

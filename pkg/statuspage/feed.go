@@ -2,6 +2,7 @@ package statuspage
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type trouble struct {
 // feed polls the source once for all viewers together, and only while there are any.
 type feed struct {
 	source   Source
-	explain  func(context.Context, error) string
+	explain  func(error) string
 	interval time.Duration
 	polling  chan struct{} // holds one token: who has it may poll
 
@@ -116,12 +117,15 @@ func (f *feed) poll() {
 	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
 	defer cancel()
 	report, err := f.source.Report(ctx, "")
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %v: %w", pollTimeout, err)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	u := update{id: f.newest.id + 1, report: &report}
 	if err != nil {
 		u.report = f.newest.report
-		u.trouble = &trouble{Message: f.explain(ctx, err), Since: now}
+		u.trouble = &trouble{Message: f.explain(err), Since: now}
 		if f.newest.trouble != nil {
 			u.trouble.Since = f.newest.trouble.Since
 		}

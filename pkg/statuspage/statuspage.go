@@ -62,7 +62,7 @@ type Config struct {
 	Interval time.Duration // between two polls of the source; 0 means DefaultInterval
 
 	// Explain says what to do about an error of the source; nil gives its text.
-	Explain func(context.Context, error) string
+	Explain func(error) string
 }
 
 // countersAge is how old counters may be: they come with all of the history.
@@ -81,7 +81,7 @@ type page struct {
 	source    Source
 	timelines kept[operator.Timelines]
 	counters  kept[operator.ServersReport]
-	explain   func(context.Context, error) string
+	explain   func(error) string
 	name      string
 	lab       Lab
 }
@@ -92,7 +92,7 @@ func New(cfg Config) http.Handler {
 		cfg.Interval = DefaultInterval
 	}
 	if cfg.Explain == nil {
-		cfg.Explain = func(_ context.Context, err error) string { return err.Error() }
+		cfg.Explain = error.Error
 	}
 	p := &page{
 		feed:      newFeed(cfg),
@@ -201,7 +201,7 @@ func (p *page) timeline(w http.ResponseWriter, r *http.Request) {
 		return p.source.Timelines(ctx, group, time.Now().Add(-since))
 	})
 	if err != nil {
-		http.Error(w, p.explain(r.Context(), err), http.StatusBadGateway)
+		http.Error(w, p.explain(err), http.StatusBadGateway)
 		return
 	}
 	writeJSON(w, all.Groups[0])
@@ -218,7 +218,7 @@ func (p *page) servers(w http.ResponseWriter, r *http.Request) {
 		return p.source.Servers(ctx, group)
 	})
 	if err != nil {
-		http.Error(w, p.explain(r.Context(), err), http.StatusBadGateway)
+		http.Error(w, p.explain(err), http.StatusBadGateway)
 		return
 	}
 	writeJSON(w, counted)

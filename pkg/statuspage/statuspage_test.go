@@ -26,8 +26,9 @@ const hostile = "</script><img src=x onerror=alert(1)>\u2028\r\ndata: {}\r\n\r\n
 type fake struct {
 	reports atomic.Int64
 
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	err  error
+	hang bool // until the context ends
 }
 
 func (f *fake) fail(err error) {
@@ -40,12 +41,16 @@ func (f *fake) Report(ctx context.Context, _ string) (operator.Report, error) {
 	f.reports.Add(1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.hang {
+		<-ctx.Done()
+		return operator.Report{}, ctx.Err()
+	}
 	if f.err != nil {
 		return operator.Report{}, f.err
 	}
 	return operator.Report{At: time.Now(), Groups: []operator.Group{{Name: "vpn", Servers: []operator.Server{{
 		Name: "ise-1", Reason: hostile, Checks: []operator.Check{{ReplyMessage: hostile}},
-	}}}}}, ctx.Err()
+	}}}}}, nil
 }
 
 func (f *fake) Timelines(_ context.Context, group string, since time.Time) (operator.Timelines, error) {
@@ -64,7 +69,7 @@ func (f *fake) Servers(_ context.Context, group string) (operator.ServersReport,
 
 // newTestFeed polls a source.
 func newTestFeed(source Source, interval time.Duration) *feed {
-	return newFeed(Config{Source: source, Interval: interval, Explain: func(_ context.Context, err error) string { return err.Error() }})
+	return newFeed(Config{Source: source, Interval: interval, Explain: error.Error})
 }
 
 func TestOnePollForAllViewersAndNoneWithout(t *testing.T) {
@@ -213,6 +218,18 @@ func TestKept(t *testing.T) {
 	})
 }
 
+func TestAWSThatDoesNotAnswerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTestFeed(&fake{hang: true}, time.Hour)
+		defer f.join()()
+		begun := time.Now()
+		u, err := f.after(t.Context(), 0)
+		if err != nil || u.trouble == nil || !strings.HasPrefix(u.trouble.Message, "no answer within 15s") || time.Since(begun) != pollTimeout {
+			t.Errorf("after %v: %+v, %v", time.Since(begun), u.trouble, err)
+		}
+	})
+}
+
 // frame is one event of a stream.
 type frame struct{ id, event, data string }
 
@@ -290,7 +307,7 @@ func TestSilenceIsFilled(t *testing.T) {
 
 func TestAPI(t *testing.T) {
 	source := &fake{}
-	explain := func(_ context.Context, err error) string { return "log in again: " + err.Error() }
+	explain := func(err error) string { return "log in again: " + err.Error() }
 	handler := New(Config{Source: source, Interval: time.Millisecond, Explain: explain})
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
