@@ -346,6 +346,13 @@ test('trouble with AWS is told, and what is shown is not passed off as news', op
   await headline(page, 'Not live. Last seen:');
 }));
 
+test('a history that cannot be read is told', options, () => open({
+  provoked: /502/, prepare: (page) => page.route('**/api/timeline?*', (route) => route.fulfill({ status: 502, body: 'no access' })),
+}, async (page) => {
+  await until(page, 'why there is no timeline', () => document.querySelector('.notes').textContent === 'the history cannot be read: no access');
+  await allWell(page);
+}));
+
 test('a lost connection is told, and taken up again', options, () => open({ provoked: /net::ERR_/ }, async (page) => {
   await allWell(page);
   const { host } = new URL(lab.url);

@@ -28,6 +28,7 @@ test('summary', () => {
     [[group('vpn', [server('b', 'down', 2)], { fail_open: true })], 'FAIL-OPEN; b is down but still in', '', 'bad'],
     [[group('vpn', [server('b', 'holddown', 2)], { fail_open: true })], 'FAIL-OPEN', 'b is in hold-down but still in', 'bad'],
     [[group('vpn', [well], { warnings: ['the prober is silent'] })], 'the prober is silent', '', 'warn'],
+    [[group('vpn', [well], { mode: 'observe', warnings: ['observe mode: it changes nothing'] })], 'The server is up and in service', '', 'ok'],
     [[group('vpn', [well]), group('wifi', [server('b', 'down', 0)])], 'wifi: b is out', '', 'bad'],
     [[group('vpn', [server('c', 'up, failing', 2)]), group('wifi', [server('b', 'down', 0)])], 'wifi: b is out', 'vpn: c is failing', 'bad'],
     [[group('vpn', Array.from({ length: 4 }, (_, i) => server(`s${i}`, 'down', 0)))], 's0, s1, s2, s3 are out', '', 'bad'],

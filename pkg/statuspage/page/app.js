@@ -45,8 +45,9 @@ function tick() {
   document.body.dataset.level = level;
   set(get('mark'), 'href', `#icon-${marks[level]}`);
   text(get('headline'), notLive && report ? `Not live. Last seen: ${words}` : words);
-  const counts = report?.groups.map((g) => `${g.name}: ${g.registered} of ${g.servers.length} in service`) ?? ['radwitness'];
-  text(get('subline'), [...(rest ? [rest] : []), ...counts, event?.name].filter(Boolean).join(' · '));
+  const sum = (count) => report.groups.reduce((n, group) => n + count(group), 0);
+  const counts = report ? `${sum((g) => g.registered)} of ${sum((g) => g.servers.length)} in service` : 'radwitness';
+  text(get('subline'), [rest, counts, event?.name].filter(Boolean).join(' · '));
   const title = `${signs[level]} ${notLive ? 'not live – ' : ''}${words} – ${event?.name ?? 'radwitness'}`;
   if (document.title !== title) document.title = title;
   set(get('favicon'), 'href', `icon-${level}.svg`);

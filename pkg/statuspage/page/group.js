@@ -3,7 +3,7 @@
 import { h, icon, keyed, text } from './dom.js';
 import { timelineView } from './timeline.js';
 import { clock, now, since } from './time.js';
-import { groupLevel } from './words.js';
+import { groupLevel, warnings as warningsOf } from './words.js';
 import { serverView } from './server.js';
 
 const columns = ['State', 'Server', 'Traffic', 'Why, and what comes next', 'Newest probe', 'Latency p50, p99'];
@@ -77,7 +77,7 @@ export function groupView(name) {
       mode.hidden = group.mode !== 'observe';
       text(count, `${group.registered} of ${group.servers.length} in service${group.desired === group.registered ? '' : `, ${group.desired} wanted`}`);
       text(meaning, group.meaning || `case ${group.case}`);
-      keyed(warnings, group.warnings ?? [], (w) => w, (w) => ({ element: h('li', null, w), update() {} }));
+      keyed(warnings, warningsOf(group), (w) => w, (w) => ({ element: h('li', null, w), update() {} }));
       keyed(servers, group.servers.map((server) => ({ server, in: group, lab })), ({ server }) => server.name, ({ server }) => serverView(name, server.name));
       keyed(targets, group.target_groups, (tg) => tg.arn, targetView);
       timeline.setServers(group.servers);
@@ -109,7 +109,7 @@ const markIcons = {
 function logView(name) {
   const list = h('ol', { class: 'log', tabindex: 0, 'aria-label': `What happened in ${name}, newest first` });
   return {
-    element: h('div', null, h('h3', null, 'What happened'), list),
+    element: h('div', { class: 'happened' }, h('h3', null, 'What happened'), list),
     update({ marks, lanes }) {
       // A transition has the sign of the state that it led to, which is in its lane.
       const led = new Map(lanes.flatMap((lane) => lane.spans.map((span) => [`${lane.row} ${span.from}`, span.status])));

@@ -45,8 +45,11 @@ export function serverLevel(server, group) {
   return traffic(server, group).kind === 'out' ? 'bad' : level;
 }
 
+// warnings leaves out that of observe mode, which is no trouble and has a sign of its own.
+export const warnings = (group) => (group.warnings ?? []).filter((w) => group.mode !== 'observe' || !w.startsWith('observe mode'));
+
 export function groupLevel(group) {
-  const own = group.fail_open || group.case === 'outage' ? 'bad' : group.warnings?.length ? 'warn' : 'ok';
+  const own = group.fail_open || group.case === 'outage' ? 'bad' : warnings(group).length ? 'warn' : 'ok';
   return worst([own, ...group.servers.map((server) => serverLevel(server, group))]);
 }
 
@@ -77,7 +80,7 @@ export function groupTrouble(group) {
   say('warn', 'in hold-down but still in', is('holddown'));
   say('warn', 'failing', is('up, failing'));
   say('warn', 'without news', is('stale'));
-  trouble.warn.push(...(group.warnings ?? []));
+  trouble.warn.push(...warnings(group));
   return trouble;
 }
 
@@ -92,7 +95,7 @@ export function summary(report) {
     }
   }
   const servers = report.groups.reduce((n, group) => n + group.servers.length, 0);
-  const well = `All ${servers} servers are up and in service`;
+  const well = servers === 1 ? 'The server is up and in service' : `All ${servers} servers are up and in service`;
   const [first, ...rest] = [lines.bad, lines.warn].filter((l) => l.length).map((l) => l.join(' · '));
   return { headline: first ?? well, rest: rest.join('') };
 }
