@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -145,15 +144,18 @@ func TestDrain(t *testing.T) {
 func TestDrainWaits(t *testing.T) {
 	d := deploy(t, "")
 	d.rounds(t, "aaa")
-	done := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var err error
 	var prober sync.WaitGroup
 	prober.Go(func() {
-		for {
+		pace := time.NewTicker(100 * time.Millisecond)
+		defer pace.Stop()
+		for err == nil {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
-			case <-time.After(100 * time.Millisecond):
-				d.rounds(t, "aaa")
+			case <-pace.C:
+				err = d.probe(t.Context(), "aaa")
 			}
 		}
 	})
@@ -161,8 +163,10 @@ func TestDrainWaits(t *testing.T) {
 	want(t, "drain", code, exitFine, out, "out of its target group after ")
 	code, out, _ = d.run(t, "undrain", "vpn/ise-2")
 	want(t, "undrain", code, exitFine, out, "in its target group after ")
-	close(done)
-	prober.Wait()
+	stop()
+	if prober.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	code, out, _ = d.run(t, "drain", "ise-2", "-for", "2h", "-reason", "patching", "-wait", "1ms", "-json")
 	want(t, "drain in vain", code, exitAttention, out, `"done": false`)
 }
@@ -244,7 +248,7 @@ func TestAWSErrors(t *testing.T) {
 		{"no such profile", func(t *testing.T) { t.Setenv("AWS_PROFILE", "nobody") }, "there is no such AWS profile"},
 		{"expired", answers(http.StatusBadRequest, "com.amazon.coral.service#ExpiredTokenException", "The security token included in the request is expired"), "the AWS credentials have expired or are not valid: log in again"},
 		{"not allowed", answers(http.StatusBadRequest, "com.amazon.coral.service#AccessDeniedException", "User: arn:aws:iam::1:user/x is not authorized to perform: dynamodb:Query"), "may not do that; docs/commands.md lists what the command needs (User: arn:aws:iam::1:user/x is not authorized to perform: dynamodb:Query)"},
-		{"nobody there", func(t *testing.T) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "DynamoDB cannot be reached: is AWS_ENDPOINT_URL right"},
+		{"nobody there", func(t *testing.T) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "DynamoDB cannot be reached from here: check network, proxy, region and AWS_ENDPOINT_URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := deploy(t, "")
@@ -279,7 +283,10 @@ func TestCompletion(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"status", "-", asks}, []string{"--group:", "--watch:", "--json:", "--config:"}},
+		{[]string{asks}, []string{"status:", "servers:", "plan:", "timeline:", "drain:", "undrain:", "completion:"}},
+		{[]string{"-", asks}, []string{"-config:fleet FILE;", "\n-json:"}},
+		{[]string{"status", "-", asks}, []string{"-group:only this GROUP\n", "\n-watch:", "\n-json:", "\n-config:"}},
+		{[]string{"status", "--wa", asks}, []string{"--watch:"}},
 		{[]string{"status", "-group", asks}, []string{"vpn\n"}},
 		{[]string{"timeline", "--group", asks}, []string{"vpn\n"}},
 		{[]string{"drain", asks}, []string{"ise-1\n", "ise-2\n", "ise-3\n"}},
@@ -291,16 +298,6 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%v: stderr %q", c.args, errs)
 		}
 	}
-	// The names of the commands are found out from the process's own arguments.
-	binary := filepath.Join(t.TempDir(), "radwitness")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	out, err := exec.Command(binary, asks).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "commands", 0, 0, string(out), "status:", "servers:", "plan:", "timeline:", "drain:", "undrain:", "completion:")
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		code, out, _ := d.run(t, "completion", shell)
 		want(t, shell, code, exitFine, out, "radwitness", asks)

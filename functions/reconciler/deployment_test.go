@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -120,30 +121,37 @@ groups:
 // r(eject).
 func (d *deployment) rounds(t *testing.T, outcomes ...string) {
 	t.Helper()
-	g := d.fleet.Groups[0]
 	for _, letters := range outcomes {
-		d.round = d.round.Add(time.Second)
-		var records []reconciler.Record
-		for i, s := range g.Servers {
-			c := s.Checks[0]
-			result := store.ProbeResult{
-				Group: g.Name, Server: c.Row, Address: netip.AddrPortFrom(s.Address, c.Port).String(), Method: string(c.Method), Round: d.round,
-				Outcome: health.Accept, Latency: 2 * time.Millisecond, Transactions: 1, Transmissions: 1,
-			}
-			if letters[i] == 'r' {
-				result.Outcome, result.ReplyMessage = health.Reject, "no directory"
-			}
-			result.Evidence = c.Criteria.Evidence(result.Outcome)
-			row, err := d.probes.Record(t.Context(), result)
-			if err != nil {
-				t.Fatal(err)
-			}
-			records = append(records, reconciler.Record{Sequence: c.Row, Row: row})
-		}
-		if again := d.reconciler.Reconcile(t.Context(), records); again != nil {
-			t.Fatal("records failed")
+		if err := d.probe(t.Context(), letters); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+func (d *deployment) probe(ctx context.Context, letters string) error {
+	g := d.fleet.Groups[0]
+	d.round = d.round.Add(time.Second)
+	var records []reconciler.Record
+	for i, s := range g.Servers {
+		c := s.Checks[0]
+		result := store.ProbeResult{
+			Group: g.Name, Server: c.Row, Address: netip.AddrPortFrom(s.Address, c.Port).String(), Method: string(c.Method), Round: d.round,
+			Outcome: health.Accept, Latency: 2 * time.Millisecond, Transactions: 1, Transmissions: 1,
+		}
+		if letters[i] == 'r' {
+			result.Outcome, result.ReplyMessage = health.Reject, "no directory"
+		}
+		result.Evidence = c.Criteria.Evidence(result.Outcome)
+		row, err := d.probes.Record(ctx, result)
+		if err != nil {
+			return err
+		}
+		records = append(records, reconciler.Record{Sequence: c.Row, Row: row})
+	}
+	if again := d.reconciler.Reconcile(ctx, records); again != nil {
+		return fmt.Errorf("records %v failed", again)
+	}
+	return nil
 }
 
 // removeByHand deregisters a target as somebody might do in the console.

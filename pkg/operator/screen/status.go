@@ -121,7 +121,7 @@ func (s Screen) explanations(g operator.Group, now time.Time) string {
 		}
 		next := server.Next
 		if server.NextAt != nil && server.NextAt.After(now) {
-			next += " (" + s.clock(*server.NextAt, now) + " at the earliest)"
+			next += ", at " + s.clock(*server.NextAt, now) + " at the earliest"
 		}
 		fmt.Fprintf(&b, "  %s %s: %s\n    %s %s\n", s.by(server.Standing, mark(server.Standing)), s.bold(server.Name), why, s.faint("next:"), next)
 	}
