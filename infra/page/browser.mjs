@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -21,6 +21,7 @@ export const launch = () => chromium.launch({
 
 const directory = mkdtempSync(join(tmpdir(), 'radwitness-page-'));
 const program = join(directory, 'local');
+process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
 
 // build builds the lab. go run would not hand its signals on.
 export function build() {
