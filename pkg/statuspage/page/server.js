@@ -69,7 +69,7 @@ export function serverView(group, name) {
       pill.dataset.kind = goes.kind;
       text(pill, goes.word.toUpperCase());
       text(moving, goes.next);
-      text(why, [server.reason, server.drain?.until && `until ${clock(server.drain.until)}`, check && cause(check)].filter(Boolean).join(', '));
+      text(why, [server.drain ? drain(server.drain) : server.reason, check && cause(check)].filter(Boolean).join(', '));
       text(outcome, check ? [check.outcome ?? 'never probed', server.checks.length > 1 ? `(${check.method})` : ''].join(' ').trim() : '');
       text(run, check ? streak(check) : '');
       text(p50, check ? latency(check.latency_p50_ms ?? check.latency_ms) : '');
@@ -81,6 +81,8 @@ export function serverView(group, name) {
     },
   };
 }
+
+const drain = ({ reason, until }) => (until ? `${reason}, until ${clock(until)}` : reason);
 
 // cause is what made the newest probe fail, in the server's words if it has any.
 function cause(check) {
@@ -115,7 +117,6 @@ function detailsView(id, name) {
       ['next', server.next],
       ['not before', server.next_at && clock(server.next_at)],
       ['held until', server.held_until && clock(server.held_until)],
-      ['drained', server.drain && `${server.drain.reason}${server.drain.until ? `, until ${clock(server.drain.until)}` : ''}`],
     ]);
     keyed(checks, server.checks, (check) => check.row, () => checkView());
   }
