@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/statuspage"
@@ -55,8 +56,8 @@ func (c console) page(ctx context.Context, cmd *cli.Command, o *operator.Operato
 		return errors.Join(err, listener.Close())
 	}
 	return statuspage.Serve(ctx, listener, statuspage.New(statuspage.Config{
-		Source: o, Name: "account " + accountOf(o.Fleet) + ", " + regionOf(o.Fleet), Interval: interval,
-		Explain: func(err error) string { return explain(context.WithoutCancel(ctx), err) },
+		Source: o, Name: "account " + accountOf(o.Fleet) + ", " + deployed.RegionOf(o.Fleet), Interval: interval,
+		Explain: func(err error) string { return deployed.Explain(context.WithoutCancel(ctx), err) },
 	}))
 }
 
