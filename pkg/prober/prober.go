@@ -156,8 +156,8 @@ func (p *Prober) row(key rowKey) (store.ProbeRow, bool) {
 // writing is the context of a write. It has a time of its own, since the
 // deadline that ended a probe must not lose its result, and leaves the function
 // a moment to say that a write failed.
-func writing(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := time.Now().Add(callTimeout)
+func writing(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	limit := time.Now().Add(timeout)
 	if probes, ok := ctx.Deadline(); ok {
 		if end := probes.Add(reserve - lastWords); end.Before(limit) {
 			limit = end
@@ -168,14 +168,16 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // record writes a result and remembers the row.
 func (p *Prober) record(ctx context.Context, m *member, round time.Time, r finding) (store.ProbeRow, error) {
-	turn, cancel := writing(ctx)
+	// All servers of a round are done at once. The write has its turn until the next
+	// round, and its own time then.
+	turn, cancel := writing(ctx, max(m.check.Interval, callTimeout))
 	err := p.writes.Acquire(turn, 1)
 	cancel()
 	if err != nil {
 		return store.ProbeRow{}, fmt.Errorf("recording probe of %s: waiting for a free connection: %w", m.key, err)
 	}
 	defer p.writes.Release(1)
-	ctx, cancel = writing(ctx) // a write that had to wait for its turn has no less time
+	ctx, cancel = writing(ctx, callTimeout)
 	defer cancel()
 	before, known := p.row(m.key)
 	address := m.address().String()
