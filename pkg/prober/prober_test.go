@@ -451,6 +451,21 @@ func TestSilentServersAreProbedTogether(t *testing.T) {
 	})
 }
 
+// A round whose writes take longer than one may take loses none of them.
+func TestWritesWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sleepPast(4 * time.Second)
+		w := newWorld(testFleet(1000, nil), always(healthy))
+		w.table.delay = 500 * time.Millisecond // 64 at once: 8 s a round
+		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := len(w.table.results), 6*1000; got != want {
+			t.Errorf("%d results of a minute, want %d", got, want)
+		}
+	})
+}
+
 func TestUnreadableSecretIsOurFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sleepPast(4 * time.Second)
