@@ -126,8 +126,8 @@ type functions struct {
 // first tick.
 func (f *functions) run(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	defer func() {
+		cancel() // no process is missed from here on
 		for _, e := range f.all {
 			e.Stop()
 		}
