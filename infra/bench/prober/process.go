@@ -17,6 +17,7 @@ import (
 const (
 	coreOfClient = "0"
 	coreOfServer = "1"
+	bothCores    = coreOfClient + "," + coreOfServer
 )
 
 // pinned is a command that runs on one core.

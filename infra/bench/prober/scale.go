@@ -14,7 +14,7 @@ const mebibyte = 1 << 20
 
 // measureRound is 1,000 servers that answer.
 func measureRound(ctx context.Context, args []string) error {
-	s := scenario{interval: 5 * time.Second, shards: 1, cores: coreOfClient}
+	s := scenario{interval: 5 * time.Second, shards: 1, cores: bothCores}
 	flags := newFlags("round")
 	flags.IntVar(&s.servers, "servers", 1000, "`number` of servers")
 	flags.DurationVar(&s.delay, "delay", 5*time.Millisecond, "`time` after which they answer")
@@ -28,7 +28,7 @@ func measureRound(ctx context.Context, args []string) error {
 // measureDead is 1,000 servers that do not answer. Rounds count once all of them
 // are down; until then they are probed between the ticks.
 func measureDead(ctx context.Context, args []string) error {
-	s := scenario{interval: 10 * time.Second, silent: true, shards: 1, warmUp: 2, cores: coreOfClient}
+	s := scenario{interval: 10 * time.Second, silent: true, shards: 1, warmUp: 2, cores: bothCores}
 	flags := newFlags("dead")
 	flags.IntVar(&s.servers, "servers", 1000, "`number` of servers")
 	flags.IntVar(&s.ticks, "rounds", 9, "`number` of rounds, of which the first two do not count")
@@ -40,7 +40,7 @@ func measureDead(ctx context.Context, args []string) error {
 
 // measureShards is 10,000 servers, by as many functions as the stack has schedules.
 func measureShards(ctx context.Context, args []string) error {
-	s := scenario{interval: 10 * time.Second, delay: 5 * time.Millisecond, cores: coreOfClient + "," + coreOfServer}
+	s := scenario{interval: 10 * time.Second, delay: 5 * time.Millisecond, cores: bothCores}
 	flags := newFlags("shards")
 	flags.IntVar(&s.servers, "servers", 10000, "`number` of servers")
 	flags.IntVar(&s.shards, "shards", 10, "`number` of schedules, deploy.shards of fleet.yaml")
@@ -82,7 +82,7 @@ func (s scenario) report(ctx context.Context, title string) error {
 
 // measureGrowth plays ever more servers in one function, and draws the result.
 func measureGrowth(ctx context.Context, args []string) error {
-	s := scenario{interval: 5 * time.Second, delay: 5 * time.Millisecond, shards: 1, cores: coreOfClient}
+	s := scenario{interval: 5 * time.Second, delay: 5 * time.Millisecond, shards: 1, cores: bothCores}
 	flags := newFlags("growth")
 	flags.IntVar(&s.ticks, "rounds", 5, "`number` of rounds of each size")
 	path := flags.String("plot", "docs/performance.svg", "`file` to draw")
