@@ -177,10 +177,13 @@ func (s *stack) newEventSourceMapping(t tables, q queues, f functions) {
 		FunctionName:   f.reconciler.FunctionName(),
 		// A row says all that came before it, so older records tell nothing new.
 		StartingPosition: jsii.String("LATEST"),
-		BatchSize:        jsii.Number(100),
-		// One second gathers the results of a round, so that a group is decided
-		// once for all its servers.
-		MaximumBatchingWindowInSeconds: jsii.Number(1),
+		// The round of a large fleet in one batch: a group that is cut in two is read
+		// and decided twice.
+		BatchSize: jsii.Number(1000),
+		// Lambda polls four times a second, which gathers the results of a round well
+		// enough. To wait for more would only delay a verdict: each decision reads all
+		// the rows of its group, also those whose records are still to come.
+		MaximumBatchingWindowInSeconds: jsii.Number(0),
 		// Records of a group must be worked on in order, by one at a time. A factor
 		// above 1 keeps the order of an item, not of a group.
 		ParallelizationFactor: jsii.Number(1),
