@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,8 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 	failed := map[string]bool{}
 	var work errgroup.Group
 	work.SetLimit(maxGroups)
-	for name, list := range byGroup {
+	for _, name := range r.inTurn(byGroup) {
 		g, known := r.Fleet.Group(name)
+		list := byGroup[name]
 		if !known {
 			r.Log.Warn("records skipped: the group is not in the fleet", "group", name, "records", len(list))
 			continue
@@ -77,6 +80,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 		}
 	}
 	return again
+}
+
+// inTurn orders groups: first those in which a server is about to be down, so
+// that they need not wait for the many in which nothing happens.
+func (r *Reconciler) inTurn(records map[string][]Record) []string {
+	urgent := map[string]bool{}
+	for name, list := range records {
+		g, _ := r.Fleet.Group(name)
+		urgent[name] = slices.ContainsFunc(list, func(rec Record) bool {
+			failures := rec.Row.ConsecutiveFailures
+			return failures > 0 && failures <= g.Health.FailureThreshold
+		})
+	}
+	return slices.SortedFunc(maps.Keys(records), func(a, b string) int {
+		if urgent[a] != urgent[b] {
+			if urgent[a] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 // decode reads one record, which is valid JSON, by itself, so that a bad one
