@@ -698,6 +698,7 @@ func (a *asked) Group(ctx context.Context, group string) (map[string]store.Probe
 	a.mu.Lock()
 	a.groups = append(a.groups, group)
 	a.mu.Unlock()
+	time.Sleep(time.Millisecond) // in a bubble: the others get their turn
 	return a.probesTable.Group(ctx, group)
 }
 
