@@ -263,7 +263,7 @@ func TestPromises(t *testing.T) {
 			{"Prober", "Handler", "bootstrap"},
 			{"Prober", "Architectures", list{"arm64"}},
 			{"Prober", "Timeout", 90.0}, // for probes of three seconds
-			{"Prober", "MemorySize", 256.0},
+			{"Prober", "MemorySize", 128.0},
 			{"Prober", "ReservedConcurrentExecutions", 3.0},
 			{"Prober", "VpcConfig", object{
 				"SubnetIds":        list{"subnet-0aaaaaaaaaaaaaaaa", "subnet-0bbbbbbbbbbbbbbbb"},
@@ -289,7 +289,7 @@ func TestPromises(t *testing.T) {
 			{"Reconciler", "Handler", "bootstrap"},
 			{"Reconciler", "Architectures", list{"arm64"}},
 			{"Reconciler", "Timeout", 60.0},
-			{"Reconciler", "MemorySize", 256.0},
+			{"Reconciler", "MemorySize", 512.0},
 			{"Reconciler", "ReservedConcurrentExecutions", 5.0},
 			{"Reconciler", "VpcConfig", nil},
 			{"Reconciler", "Role", "${ReconcilerRole.Arn}"},

@@ -77,7 +77,7 @@ func line(text *strings.Builder, i Item) {
 
 // quantity writes large numbers without and small ones with decimals.
 func quantity(q float64) string {
-	if q < 100 && q != float64(int(q)) {
+	if q < 1000 && q != float64(int(q)) {
 		return fmt.Sprintf("%.2f", q)
 	}
 	digits := fmt.Sprintf("%.0f", q)
