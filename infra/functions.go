@@ -147,6 +147,9 @@ func (s *stack) newFunction(id string, spec functionSpec) awslambda.Function {
 	if s.deploy.Architecture == fleet.X8664 {
 		architecture = awslambda.Architecture_X86_64()
 	}
+	for name, value := range capacity.Environment(spec.memory) {
+		spec.environment[name] = &value
+	}
 	props := &awslambda.FunctionProps{
 		FunctionName: jsii.String(s.functionName(spec.name)),
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),

@@ -1,9 +1,11 @@
-// Package capacity says how much memory the functions get. They need little of
+// Package capacity says how much memory the functions get, and how the Go
+// runtime is to use it. They need little of
 // it: 128 MB hold 1,000 servers, see docs/performance.md. But Lambda gives
 // processor time in proportion, and that is what a round needs.
 package capacity
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -32,4 +34,11 @@ func ProberMB(checks int) int {
 	mb := int(math.Ceil(MBPerCPU * float64(checks) * probeTime.Seconds() / roundTime.Seconds()))
 	mb = (mb + stepMB - 1) / stepMB * stepMB
 	return min(max(mb, LeastMB), MBPerCPU)
+}
+
+// Environment tells the Go runtime what memory there is. Collecting garbage less
+// often saves an eighth of the processor time, and a quarter of that of a start;
+// the limit has it collect more often again before Lambda ends the function.
+func Environment(mb int) map[string]string {
+	return map[string]string{"GOGC": "400", "GOMEMLIMIT": fmt.Sprintf("%dMiB", mb*5/8)}
 }

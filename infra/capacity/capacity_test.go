@@ -11,3 +11,10 @@ func TestProberMB(t *testing.T) {
 		}
 	}
 }
+
+func TestEnvironmentLeavesRoom(t *testing.T) {
+	// Code and stacks of threads are not in what the limit counts.
+	if got := Environment(128)["GOMEMLIMIT"]; got != "80MiB" {
+		t.Errorf("GOMEMLIMIT %s with 128 MB, want 80MiB", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"radwitness/infra/bench/estate"
+	"radwitness/infra/capacity"
 )
 
 // build makes a function's bootstrap as `make build` does, for this machine.
@@ -59,6 +60,7 @@ type instance struct {
 	process *exec.Cmd
 	log     *bytes.Buffer
 	started time.Duration // from the start of the process to its first request
+	used    time.Duration // processor time of its whole life; known after stop
 }
 
 // start runs a bootstrap until it asks for its first event.
@@ -73,6 +75,10 @@ func start(ctx context.Context, bootstrap string, e *estate.Estate) (*instance, 
 		"AWS_LAMBDA_RUNTIME_API=" + api.address(), "AWS_LAMBDA_FUNCTION_NAME=bench", "AWS_REGION=" + estate.Region,
 		"AWS_ACCESS_KEY_ID=estate", "AWS_SECRET_ACCESS_KEY=estate", "AWS_ENDPOINT_URL=" + e.URL,
 		"RADWITNESS_FLEET=" + e.FleetFile, "RADWITNESS_PROBES_TABLE=" + estate.ProbesTable, "RADWITNESS_HEALTH_TABLE=" + estate.HealthTable,
+	}
+	// With the least memory there is, to see that it is enough.
+	for name, value := range capacity.Environment(capacity.LeastMB) {
+		i.process.Env = append(i.process.Env, name+"="+value)
 	}
 	began := time.Now()
 	if err := i.process.Start(); err != nil {
@@ -94,6 +100,7 @@ func start(ctx context.Context, bootstrap string, e *estate.Estate) (*instance, 
 func (i *instance) stop() {
 	_ = i.process.Process.Kill()
 	_ = i.process.Wait() // it was killed
+	i.used = i.process.ProcessState.UserTime() + i.process.ProcessState.SystemTime()
 	i.api.close()
 }
 
