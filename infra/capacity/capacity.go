@@ -7,12 +7,17 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
 const (
 	// LeastMB is the least that Lambda gives.
 	LeastMB = 128
+	// GCPercent is how much garbage there may be for each hundred bytes in use. To
+	// collect it less often than Go does by itself saves an eighth of the processor
+	// time, and a quarter of that of a start.
+	GCPercent = 400
 	// MBPerCPU buys a whole processor ("Configure Lambda function memory" in
 	// Lambda's guide).
 	MBPerCPU = 1769
@@ -36,9 +41,8 @@ func ProberMB(checks int) int {
 	return min(max(mb, LeastMB), MBPerCPU)
 }
 
-// Environment tells the Go runtime what memory there is. Collecting garbage less
-// often saves an eighth of the processor time, and a quarter of that of a start;
-// the limit has it collect more often again before Lambda ends the function.
+// Environment tells the Go runtime what memory there is. The limit has it collect
+// garbage more often again before Lambda ends the function.
 func Environment(mb int) map[string]string {
-	return map[string]string{"GOGC": "400", "GOMEMLIMIT": fmt.Sprintf("%dMiB", mb*5/8)}
+	return map[string]string{"GOGC": strconv.Itoa(GCPercent), "GOMEMLIMIT": fmt.Sprintf("%dMiB", mb*5/8)}
 }

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"radwitness/infra/bench/estate"
 	"radwitness/infra/bench/machine"
+	"radwitness/infra/capacity"
 )
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 }
 
 func run(ctx context.Context, size estate.Size, batches int) error {
+	debug.SetGCPercent(capacity.GCPercent) // as the stack does
 	fmt.Println(machine.Line())
 	fmt.Printf("%d servers in %d groups, GOMAXPROCS %d, a round in one batch\n\n", size.Servers, size.Groups, runtime.GOMAXPROCS(0))
 	e, err := estate.New(ctx, size)
@@ -55,13 +58,13 @@ func run(ctx context.Context, size estate.Size, batches int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("| in a round | rounds | to the call: wall, p50 | p99 | HTTP in flight, p50 | p99 | own time, p50 | p99 | processor per round, p50 | p99 |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| in a round | rounds | to the call: wall, p50 | p99 | HTTP in flight, p50 | p99 | own time, p50 | p99 | processor, p50 | p99 | processor of the whole round, p50 | p99 |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
 	rest.print("all is well (to the end)")
 	one.print("a server of one group falls")
 	every.print("a server of every group falls")
 	fmt.Println("\nOwn time is wall time less the time in which at least one HTTP call was in flight; calls that overlap count once.")
-	fmt.Println("What runs meanwhile is in the processor time, which has all of the reconciler and its HTTP client, not the emulator.")
+	fmt.Println("What runs meanwhile is in the processor time, that of all threads of the reconciler, its HTTP client among them, without the emulator.")
 	fmt.Println("\nCalls in a round:")
 	rest.printCalls("all is well, no pass due")
 	one.printCalls("a server of one group falls")

@@ -20,7 +20,8 @@ import (
 type call struct {
 	action     string // of the AWS API
 	start, end time.Time
-	dialed     bool // on a connection of its own
+	processor  time.Duration // that this process had used at the start
+	dialed     bool          // on a connection of its own
 }
 
 // meter makes calls and remembers them.
@@ -35,7 +36,7 @@ func (m *meter) Do(r *http.Request) (*http.Response, error) {
 	c := call{action: action(r)}
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { c.dialed = !info.Reused }}
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
-	c.start = time.Now()
+	c.start, c.processor = time.Now(), processTime()
 	answer, err := m.next.Do(r)
 	c.end = time.Now()
 	m.mu.Lock()

@@ -51,10 +51,10 @@ func newTrial(ctx context.Context, e *estate.Estate, log *slog.Logger) (*trial, 
 
 // round is what one batch took.
 type round struct {
-	calls     []call
-	start     time.Time
-	end       time.Time
-	processor time.Duration
+	calls      []call
+	start, end time.Time
+	// What this process had used.
+	processorAtStart, processorAtEnd time.Duration
 }
 
 // play records a round and has the reconciler work on it.
@@ -68,11 +68,11 @@ func (t *trial) play(ctx context.Context, measured *rounds) error {
 	if err != nil {
 		return err
 	}
-	r := round{start: time.Now(), processor: -processTime()}
+	r := round{start: time.Now(), processorAtStart: processTime()}
 	if err := t.deliver(ctx, event); err != nil {
 		return err
 	}
-	r.end, r.processor = time.Now(), r.processor+processTime()
+	r.end, r.processorAtEnd = time.Now(), processTime()
 	r.calls = t.meter.take()
 	if measured != nil {
 		measured.add(r)
@@ -163,32 +163,34 @@ func (t *trial) everyGroupFalls(ctx context.Context) (*rounds, error) {
 
 // rounds are the figures of a scenario.
 type rounds struct {
-	n                    int
-	wall, inFlight, own  []time.Duration // by changing call, or by round if it has none
-	processor            []time.Duration // by round
-	fewest, most, dialed map[string]int  // calls by action
+	n int
+	// By call that deregisters, or by round if it has none.
+	wall, inFlight, own, processor []time.Duration
+	whole                          []time.Duration // processor time of a round
+	fewest, most                   map[string]int  // calls by action
 }
 
 func (m *rounds) add(r round) {
 	m.n++
-	m.processor = append(m.processor, r.processor)
+	m.whole = append(m.whole, r.processorAtEnd-r.processorAtStart)
 	count, dialed := map[string]int{}, 0
-	ends := []time.Time{}
+	var ends []call
 	for _, c := range r.calls {
 		count[c.action]++
 		if c.dialed {
 			dialed++
 		}
 		if c.action == "DeregisterTargets" {
-			ends = append(ends, c.start)
+			ends = append(ends, c)
 		}
 	}
 	if len(ends) == 0 {
-		ends = append(ends, r.end)
+		ends = append(ends, call{start: r.end, processor: r.processorAtEnd})
 	}
 	for _, end := range ends {
-		wall, waiting := end.Sub(r.start), inFlight(r.calls, end)
+		wall, waiting := end.start.Sub(r.start), inFlight(r.calls, end.start)
 		m.wall, m.inFlight, m.own = append(m.wall, wall), append(m.inFlight, waiting), append(m.own, wall-waiting)
+		m.processor = append(m.processor, end.processor-r.processorAtStart)
 	}
 	count["new connections"] = dialed
 	if m.fewest == nil {
@@ -201,7 +203,7 @@ func (m *rounds) add(r round) {
 
 func (m *rounds) print(name string) {
 	cells := []string{name, fmt.Sprint(m.n)}
-	for _, list := range [][]time.Duration{m.wall, m.inFlight, m.own, m.processor} {
+	for _, list := range [][]time.Duration{m.wall, m.inFlight, m.own, m.processor, m.whole} {
 		slices.Sort(list)
 		for _, q := range []float64{0.5, 0.99} {
 			d := list[min(int(q*float64(len(list))), len(list)-1)]
