@@ -1,10 +1,10 @@
-// Command reconciler is the Lambda handler of the stream of table probes. It
-// keeps the NLB's target groups equal to the servers that authenticate.
+// Command reconciler keeps the NLB's target groups equal to the servers that
+// authenticate. In Lambda it is the handler of the stream of table probes;
+// anywhere else it is the operator's command, radwitness.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"os"
 
@@ -24,25 +24,15 @@ import (
 )
 
 func main() {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
+		os.Exit(operate(os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Args[1:]))
+	}
 	r, err := function(context.Background())
 	if err != nil {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the reconciler cannot start", "error", err)
 		os.Exit(1)
 	}
 	lambda.Start(handler(r.Handle))
-}
-
-// handler gets an event as it came. Lambda's adapter for other functions has
-// encoding/json go through it first, which is a fifth of a large batch's
-// processor time.
-type handler func(context.Context, json.RawMessage) (any, error)
-
-func (h handler) Invoke(ctx context.Context, event []byte) ([]byte, error) {
-	answer, err := h(ctx, event)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(answer)
 }
 
 // function wires the Lambda function.

@@ -2,13 +2,18 @@ package cost
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"radwitness/pkg/store"
+	"radwitness/pkg/store/storetest"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/cost.md anew")
@@ -39,7 +44,7 @@ func TestWorkedExamples(t *testing.T) {
 		"reconciler, running": (batches*(0.040+0.001/0.28943) + 40*rounds*0.0001/0.28943) * 0.5 * 0.0000133334,
 		"reconciler, invoked": batches * 0.2e-6,
 		"stream":              0,
-		// Ten rows of 600 bytes are two units, their states of 350 bytes one.
+		// Ten rows of 750 bytes are two units, their states of 350 bytes one.
 		"both tables, reads": 4 * rounds * 1.5 * 3 * 0.125e-6,
 		"metrics":            (4*8 + 40*2) * 0.30,
 		"alarms":             25 * 0.10,
@@ -63,6 +68,39 @@ func TestWorkedExamples(t *testing.T) {
 	}
 	if got := endpoints(witnessEndpoints, f).Dollars(); math.Abs(got-6*3*7.30) > 0.001 {
 		t.Errorf("endpoints: %.4f dollars", got)
+	}
+}
+
+// TestRowSize holds the size in the model against a row as the prober writes it,
+// by the rules of "DynamoDB item sizes and formats" in DynamoDB's guide.
+func TestRowSize(t *testing.T) {
+	record, err := storetest.Record(1, store.ProbeRow{}, storetest.Row("vpn-auth", "ise-1", netip.MustParseAddr("10.0.1.10"), time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Dynamodb struct{ NewImage map[string]map[string]any }
+	}
+	if err := json.Unmarshal(record, &r); err != nil {
+		t.Fatal(err)
+	}
+	size := len("expires_at") + 6
+	for name, typed := range r.Dynamodb.NewImage {
+		size += len(name)
+		for kind, value := range typed {
+			text, _ := value.(string)
+			switch kind {
+			case "S":
+				size += len(text)
+			case "N":
+				size += (len(text)+1)/2 + 1
+			default:
+				size++
+			}
+		}
+	}
+	if size > 1024 || math.Abs(float64(size-rowBytes)) > 75 {
+		t.Errorf("a row has %d bytes: the model says %d, and that a write is one unit", size, rowBytes)
 	}
 }
 

@@ -70,7 +70,7 @@ const (
 	recordCPUSeconds = 0.0001
 	passSeconds      = 30.0 // default of reconcile_interval
 
-	rowBytes   = 600 // of table probes
+	rowBytes   = 750 // of table probes
 	stateBytes = 350 // of a server in table health, and its part of the group's row
 
 	groupMetrics, serverMetrics = 8, 2 // at rest

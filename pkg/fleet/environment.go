@@ -15,6 +15,8 @@ const variablePrefix = "RADWITNESS_"
 func otherVariables() []string {
 	return []string{
 		"RADWITNESS_FLEET",
+		"RADWITNESS_FLEET_VERSION",
+		"RADWITNESS_STACK",
 		"RADWITNESS_PROBES_TABLE",
 		"RADWITNESS_HEALTH_TABLE",
 		"RADWITNESS_EVENT_BUS",
@@ -23,15 +25,22 @@ func otherVariables() []string {
 	}
 }
 
+// Overrides returns the assignments of an environment that override keys of the
+// file.
+func Overrides(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return !strings.HasPrefix(name, variablePrefix) || slices.Contains(otherVariables(), name)
+	})
+}
+
 // readEnvironment decodes and checks the overrides in an environment. It also
 // returns their assignments, NAME=VALUE, sorted.
 func (r *report) readEnvironment(environ []string) (overrideForm, []string) {
 	values := map[string]string{}
-	for _, assignment := range environ {
+	for _, assignment := range Overrides(environ) {
 		name, value, _ := strings.Cut(assignment, "=")
-		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(otherVariables(), name) {
-			values[name] = value
-		}
+		values[name] = value
 	}
 	var form overrideForm
 	known := map[string]reflect.Value{}

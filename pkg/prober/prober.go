@@ -178,6 +178,10 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 	defer p.writes.Release(1)
 	before, known := p.row(m.key)
 	address := m.address().String()
+	recent := before.RecentLatencyMS
+	if before.Address != address {
+		recent = ""
+	}
 	row, err := p.Store.Record(ctx, store.ProbeResult{
 		Group: m.key.group, Server: m.key.row,
 		Address:  address,
@@ -187,7 +191,7 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 		Round:    round,
 		Outcome:  r.Outcome,
 		Evidence: m.check.Criteria.Evidence(r.Outcome),
-		Reason:   r.Reason, Latency: r.Latency, Transactions: r.Transactions, Transmissions: r.Transmissions,
+		Reason:   r.Reason, Latency: r.Latency, Recent: recent, Transactions: r.Transactions, Transmissions: r.Transmissions,
 		ReplyMessage: r.ReplyMessage, MessageAuthenticator: r.MessageAuthenticator,
 		CredentialStage: r.worked(m),
 		Certificate: store.Certificate{

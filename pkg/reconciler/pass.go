@@ -108,14 +108,14 @@ func (r *Reconciler) saveChanges(ctx context.Context, v *view, d health.Decision
 			continue
 		}
 		c := store.Change{
-			TargetGroup: o.arn, Round: v.newest(), Case: d.Case, FailOpen: d.FailOpen,
+			At: r.now(), TargetGroup: o.arn, Round: v.newest(), Case: d.Case, FailOpen: d.FailOpen,
 			Registered: moves(o.result.Registered), Deregistered: moves(o.result.Deregistered), Withheld: moves(o.result.Withheld),
 			Version: r.Fleet.Version,
 		}
 		if o.err != nil {
 			c.Error = o.err.Error()
 		}
-		if err := r.Health.SaveChange(ctx, v.group.Name, r.now(), c); err != nil {
+		if err := r.Health.SaveChange(ctx, v.group.Name, c); err != nil {
 			r.Log.Error("change not stored", "group", v.group.Name, "target_group", o.arn, "error", err)
 		}
 		v.news = append(v.news, announce.TargetGroupChange{

@@ -557,7 +557,7 @@ func TestAChangeThatIsNotStoredFailsNoPass(t *testing.T) {
 // forgetful stores no changes.
 type forgetful struct{ *tables }
 
-func (forgetful) SaveChange(context.Context, string, time.Time, store.Change) error {
+func (forgetful) SaveChange(context.Context, string, store.Change) error {
 	return errors.New("throttled")
 }
 

@@ -83,7 +83,7 @@ func (t *tables) SaveState(_ context.Context, group, server string, s health.Sta
 	return nil
 }
 
-func (t *tables) SaveChange(_ context.Context, _ string, at time.Time, c store.Change) error {
+func (t *tables) SaveChange(_ context.Context, _ string, c store.Change) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {

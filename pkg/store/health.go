@@ -15,9 +15,6 @@ import (
 	"radwitness/pkg/health"
 )
 
-// transitionRetention is how long transitions are kept.
-const transitionRetention = 90 * 24 * time.Hour
-
 // Sort keys of table health. What a pass reads sorts before the history, so
 // that one Query gets it whole without walking through history.
 const (
@@ -49,6 +46,7 @@ type GroupHealth struct {
 
 // Drain is an operator's order to keep a server out for a time.
 type Drain struct {
+	Since  time.Time // when it was given; zero if the row does not say
 	Until  time.Time
 	Reason string
 }
@@ -78,40 +76,6 @@ type GroupRow struct {
 	PassError     string                       `dynamodbav:"pass_error,omitempty"`
 }
 
-// Transition is one line of a group's history. Server is empty where the group
-// itself changed: its fail-open began or ended.
-type Transition struct {
-	Server    string
-	Address   string // of the server, without port; empty for a group
-	From, To  string
-	At        time.Time // round of the evidence
-	Rule      string
-	Outcome   health.Outcome // empty for a group
-	Reason    string         // of the outcome, in the prober's words
-	HeldUntil time.Time      // zero unless a hold-down begins
-	Version   string         // fleet.Fleet.Version in force
-}
-
-// Move is one target that came or went, and why.
-type Move struct {
-	Target string `json:"target" dynamodbav:"target"` // id:port
-	Server string `json:"server,omitempty" dynamodbav:"server,omitempty"`
-	Reason string `json:"reason" dynamodbav:"reason"`
-}
-
-// Change is a pass over a target group that changed something.
-type Change struct {
-	TargetGroup  string      `dynamodbav:"target_group"` // ARN
-	Round        time.Time   `dynamodbav:"round"`        // newest probe of the group
-	Case         health.Case `dynamodbav:"rule"`
-	FailOpen     bool        `dynamodbav:"fail_open"`
-	Registered   []Move      `dynamodbav:"registered,omitempty"`
-	Deregistered []Move      `dynamodbav:"deregistered,omitempty"`
-	Withheld     []Move      `dynamodbav:"withheld,omitempty"`
-	Error        string      `dynamodbav:"error,omitempty"` // what else failed
-	Version      string      `dynamodbav:"fleet_version"`
-}
-
 type serverItem struct {
 	Group     string         `dynamodbav:"group"`
 	Item      string         `dynamodbav:"item"`
@@ -132,32 +96,13 @@ type groupItemRow struct {
 }
 
 type drainItem struct {
-	Until  time.Time `dynamodbav:"until"`
-	Reason string    `dynamodbav:"reason"`
-}
-
-type transitionItem struct {
-	Group     string         `dynamodbav:"group"`
-	Item      string         `dynamodbav:"item"`
-	Server    string         `dynamodbav:"server,omitempty"`
-	Address   string         `dynamodbav:"address,omitempty"`
-	From      string         `dynamodbav:"from"`
-	To        string         `dynamodbav:"to"`
-	At        time.Time      `dynamodbav:"at"`
-	Rule      string         `dynamodbav:"rule"`
-	Outcome   health.Outcome `dynamodbav:"outcome,omitempty"`
-	Reason    string         `dynamodbav:"reason,omitempty"`
-	HeldUntil time.Time      `dynamodbav:"held_until,omitempty"`
-	Version   string         `dynamodbav:"fleet_version,omitempty"`
-	ExpiresAt int64          `dynamodbav:"expires_at"`
-}
-
-type changeItem struct {
-	Group string    `dynamodbav:"group"`
-	Item  string    `dynamodbav:"item"`
-	At    time.Time `dynamodbav:"at"` // when the pass ended
-	Change
-	ExpiresAt int64 `dynamodbav:"expires_at"`
+	Group     string    `dynamodbav:"group"`
+	Item      string    `dynamodbav:"item"`
+	Server    string    `dynamodbav:"server"`
+	Since     time.Time `dynamodbav:"since,omitempty"`
+	Until     time.Time `dynamodbav:"until"`
+	Reason    string    `dynamodbav:"reason"`
+	ExpiresAt int64     `dynamodbav:"expires_at"`
 }
 
 // Group reads what is remembered of a group. A row that cannot be read concerns
@@ -207,7 +152,7 @@ func (g *GroupHealth) add(item map[string]types.AttributeValue) error {
 		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
 			return err
 		}
-		g.Drains[strings.TrimPrefix(key.Value, drainPrefix)] = Drain(row)
+		g.Drains[strings.TrimPrefix(key.Value, drainPrefix)] = Drain{Since: row.Since, Until: row.Until, Reason: row.Reason}
 	case strings.HasPrefix(key.Value, serverPrefix):
 		state, err := decodeState(item)
 		if err != nil {
@@ -289,68 +234,4 @@ func (h *Health) SaveGroup(ctx context.Context, group string, row GroupRow, t *T
 		return fmt.Errorf("saving row of group %s: %w", group, err)
 	}
 	return nil
-}
-
-func (h *Health) saveTransition(ctx context.Context, group string, t Transition) error {
-	subject := groupItem + "#" + t.To
-	if t.Server != "" {
-		subject = serverPrefix + t.Server
-	}
-	item, err := encode(transitionItem{
-		Group: group, Item: transitionPrefix + formatTime(t.At) + "#" + subject, Server: t.Server, Address: t.Address,
-		From: t.From, To: t.To, At: t.At, Rule: t.Rule, Outcome: t.Outcome, Reason: t.Reason, HeldUntil: t.HeldUntil, Version: t.Version,
-		ExpiresAt: t.At.Add(transitionRetention).Unix(),
-	})
-	if err != nil {
-		return fmt.Errorf("encoding transition of %s/%s: %w", group, subject, err)
-	}
-	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
-		return fmt.Errorf("saving transition of %s/%s: %w", group, subject, err)
-	}
-	return nil
-}
-
-// SaveChange stores what a pass that ended at the given time has changed, for
-// as long as transitions are kept.
-func (h *Health) SaveChange(ctx context.Context, group string, at time.Time, c Change) error {
-	item, err := encode(changeItem{
-		Group: group, Item: changePrefix + formatTime(at) + "#" + c.TargetGroup, At: at, Change: c,
-		ExpiresAt: at.Add(transitionRetention).Unix(),
-	})
-	if err != nil {
-		return fmt.Errorf("encoding pass of group %s: %w", group, err)
-	}
-	if _, err := h.DynamoDB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &h.Table, Item: item}); err != nil {
-		return fmt.Errorf("saving pass of group %s: %w", group, err)
-	}
-	return nil
-}
-
-// Transitions reads the newest transitions of a group, newest first.
-func (h *Health) Transitions(ctx context.Context, group string, limit int32) ([]Transition, error) {
-	items, err := query(ctx, h.DynamoDB, &dynamodb.QueryInput{
-		TableName:                &h.Table,
-		KeyConditionExpression:   aws.String("#group = :group AND begins_with(#item, :history)"),
-		ExpressionAttributeNames: map[string]string{"#group": "group", "#item": "item"},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":group": stringValue(group), ":history": stringValue(transitionPrefix),
-		},
-		ScanIndexForward: aws.Bool(false),
-		Limit:            &limit,
-	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Transition, 0, len(items))
-	for _, item := range items {
-		var row transitionItem
-		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
-			return nil, fmt.Errorf("reading health row %s: %w", rowName(item, "item"), err)
-		}
-		list = append(list, Transition{
-			Server: row.Server, Address: row.Address, From: row.From, To: row.To, At: row.At,
-			Rule: row.Rule, Outcome: row.Outcome, Reason: row.Reason, HeldUntil: row.HeldUntil, Version: row.Version,
-		})
-	}
-	return list, nil
 }

@@ -37,6 +37,7 @@ type ProbeResult struct {
 	Evidence             health.Evidence // what the outcome proves under the server's criteria
 	Reason               string
 	Latency              time.Duration // 0 without a valid answer
+	Recent               string        // ProbeRow.RecentLatencyMS as it was before
 	Transactions         int
 	Transmissions        int // of all transactions
 	ReplyMessage         string
@@ -66,6 +67,7 @@ type ProbeRow struct {
 	Reason                   string         `dynamodbav:"reason"`
 	ReplyMessage             string         `dynamodbav:"reply_message"`
 	LatencyMS                float64        `dynamodbav:"latency_ms"`
+	RecentLatencyMS          string         `dynamodbav:"recent_latency_ms"` // of the newest conclusive probes: see RecentLatencies
 	Transmissions            int            `dynamodbav:"transmissions"`
 	ConsecutiveFailures      int            `dynamodbav:"consecutive_failures"`
 	ConsecutiveSuccesses     int            `dynamodbav:"consecutive_successes"`
@@ -162,6 +164,11 @@ func (p *Probes) recordInput(r ProbeResult) *dynamodb.UpdateItemInput {
 		u.Set("cert_issuer", stringValue(c.Issuer))
 		u.Set("cert_expires_at", timeValue(c.NotAfter))
 		u.Set("cert_chain", stringValue(c.Chain))
+	}
+	if r.Evidence != health.NoEvidence {
+		u.Set("recent_latency_ms", stringValue(appendLatency(r.Recent, r.Latency)))
+	} else if r.Moved {
+		u.Remove("recent_latency_ms")
 	}
 	switch r.Evidence {
 	case health.Success:

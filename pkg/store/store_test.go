@@ -78,7 +78,7 @@ func TestRecordKeepsStreaksAndCounters(t *testing.T) {
 	want := store.ProbeRow{
 		Group: "vpn", Server: "ise-1", Address: "10.0.1.10:1812", Method: "pap",
 		Round: at(22), Outcome: health.Reject,
-		LatencyMS: 2.5, Transmissions: 1,
+		LatencyMS: 2.5, RecentLatencyMS: "2.5", Transmissions: 1,
 		ConsecutiveFailures: 2, FailureSince: at(20), LastSuccess: at(10), LastFailure: at(22),
 		LastFailureOutcome: health.Reject, MessageAuthenticatorSeen: true,
 		Requests: 5, Retransmits: 2, Accepts: 2, Rejects: 1, Timeouts: 1, ProberErrors: 1, LatencyMSSum: 7.5,
@@ -259,10 +259,10 @@ func TestStateAndTransitionsRoundTrip(t *testing.T) {
 func TestChangesAreKeptForNinetyDays(t *testing.T) {
 	_, h, db := newTables(t)
 	c := store.Change{
-		TargetGroup: "arn:tg", Round: at(1), Case: health.CaseServing, Version: "abc",
+		At: at(2), TargetGroup: "arn:tg", Round: at(1), Case: health.CaseServing, Version: "abc",
 		Deregistered: []store.Move{{Target: "10.0.1.10:1812", Server: "ise-1", Reason: "down"}},
 	}
-	if err := h.SaveChange(t.Context(), "vpn", at(2), c); err != nil {
+	if err := h.SaveChange(t.Context(), "vpn", c); err != nil {
 		t.Fatal(err)
 	}
 	out, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &h.Table, Key: map[string]types.AttributeValue{

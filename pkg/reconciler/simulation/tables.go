@@ -264,7 +264,7 @@ func (a *access) SaveGroup(_ context.Context, group string, row store.GroupRow, 
 	return nil
 }
 
-func (a *access) SaveChange(_ context.Context, group string, _ time.Time, _ store.Change) error {
+func (a *access) SaveChange(_ context.Context, group string, _ store.Change) error {
 	if err := a.lucks[group].call(StateThrottled); err != nil {
 		return err
 	}
