@@ -23,7 +23,7 @@ func Row(group, server string, address netip.Addr, round time.Time) store.ProbeR
 	return store.ProbeRow{
 		Group: group, Server: server, Address: netip.AddrPortFrom(address, 1812).String(), Method: "pap",
 		Round: round, Outcome: health.Accept, ReplyMessage: "Welcome", LatencyMS: 3.217, Transmissions: 1,
-		RecentLatencyMS:     strings.TrimSpace(strings.Repeat(" 3.2", 30)),
+		RecentLatencyMS:      strings.TrimSpace(strings.Repeat(" 3.2", 30)),
 		ConsecutiveSuccesses: rounds, SuccessSince: since, LastSuccess: round,
 		LastFailure: since.Add(-10 * time.Second), LastFailureOutcome: health.Timeout,
 		MessageAuthenticatorSeen: true, CredentialStage: "AWSCURRENT",
