@@ -97,7 +97,14 @@ type radwitness struct {
 	policy  health.Policy
 	checks  [servers]check
 	members [servers]health.Member
-	decide  []time.Duration // when the records of ended probes have come through the stream
+	stream  []record // on their way to the reconciler, oldest first
+}
+
+// record is what the stream brings of a probe.
+type record struct {
+	server int
+	row    health.Observation
+	at     time.Duration // when it is there
 }
 
 func newRadwitness(o outage) *radwitness {
@@ -115,17 +122,27 @@ func (r *radwitness) advance(t time.Duration) {
 	r.now = t
 	for s := range servers {
 		for c := &r.checks[s]; c.done(s, r.outage, t); c.ends = -1 {
-			r.decide = append(r.decide, c.ends+untilDecided)
 			c.next = c.ends.Truncate(10*time.Second) + 10*time.Second
-			if r.learn(s) {
+			if r.write(s) {
 				c.next = c.ends + time.Second
 			}
+			r.stream = append(r.stream, record{s, r.members[s].Checks[0].Observation, c.ends + untilDecided})
 		}
 	}
-	if len(r.decide) == 0 || t < slices.Min(r.decide) {
+	news := false
+	r.stream = slices.DeleteFunc(r.stream, func(rec record) bool {
+		if t < rec.at {
+			return false
+		}
+		state := &r.members[rec.server].Checks[0].State
+		*state, _ = health.Advance(r.policy, *state, rec.row)
+		news = true
+		return true
+	})
+	if !news {
 		return
 	}
-	r.decide = slices.DeleteFunc(r.decide, func(due time.Duration) bool { return t >= due })
+	// A decision reads the newest rows, also those whose records are still to come.
 	for s, v := range health.Decide(1, r.members[:]).Verdicts {
 		if v.Membership != health.Keep {
 			r.set(s, v.Membership == health.In)
@@ -133,9 +150,8 @@ func (r *radwitness) advance(t time.Duration) {
 	}
 }
 
-// learn records a probe and moves the server's state. It reports whether the
-// server needs a fast probe.
-func (r *radwitness) learn(s int) bool {
+// write records a probe. It reports whether the server needs a fast probe.
+func (r *radwitness) write(s int) bool {
 	c, m := r.checks[s], &r.members[s].Checks[0]
 	round := time.Unix(0, 0).Add(c.began)
 	o := &m.Observation
@@ -151,7 +167,6 @@ func (r *radwitness) learn(s int) bool {
 		}
 		o.ConsecutiveFailures, o.ConsecutiveSuccesses, o.LastFailure = o.ConsecutiveFailures+1, 0, round
 	}
-	m.State, _ = health.Advance(r.policy, m.State, *o)
 	return o.ConsecutiveFailures > 0 && o.ConsecutiveFailures < r.policy.FailureThreshold
 }
 
