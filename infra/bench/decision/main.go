@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -27,16 +28,14 @@ func main() {
 	flag.IntVar(&size.Groups, "groups", 50, "`number` of groups they are in")
 	batches := flag.Int("batches", 100, "`number` of rounds in which one server falls")
 	flag.Parse()
-	if err := run(context.Background(), size, *batches); err != nil {
+	if err := run(context.Background(), os.Stdout, size, *batches); err != nil {
 		fmt.Fprintln(os.Stderr, "decision:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, size estate.Size, batches int) error {
+func run(ctx context.Context, out io.Writer, size estate.Size, batches int) error {
 	debug.SetGCPercent(capacity.GCPercent) // as the stack does
-	fmt.Println(machine.Line())
-	fmt.Printf("%d servers in %d groups, GOMAXPROCS %d, a round in one batch\n\n", size.Servers, size.Groups, runtime.GOMAXPROCS(0))
 	e, err := estate.New(ctx, size)
 	if err != nil {
 		return err
@@ -58,16 +57,14 @@ func run(ctx context.Context, size estate.Size, batches int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("| in a round | rounds | to the call: wall, p50 | p99 | HTTP in flight, p50 | p99 | own time, p50 | p99 | processor, p50 | p99 | processor of the whole round, p50 | p99 |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
-	rest.print("all is well (to the end)")
-	one.print("a server of one group falls")
-	every.print("a server of every group falls")
-	fmt.Println("\nOwn time is wall time less the time in which at least one HTTP call was in flight; calls that overlap count once.")
-	fmt.Println("What runs meanwhile is in the processor time, that of all threads of the reconciler, its HTTP client among them, without the emulator.")
-	fmt.Println("\nCalls in a round:")
-	rest.printCalls("all is well, no pass due")
-	one.printCalls("a server of one group falls")
-	every.printCalls("a server of every group falls")
-	return nil
+	_, err = fmt.Fprint(out, machine.Line(), "\n",
+		fmt.Sprintf("%d servers in %d groups, GOMAXPROCS %d, a round in one batch\n\n", size.Servers, size.Groups, runtime.GOMAXPROCS(0)),
+		"| in a round | rounds | to the call: wall, p50 | p99 | HTTP in flight, p50 | p99 | own time, p50 | p99 | processor, p50 | p99 | processor of the whole round, p50 | p99 |\n",
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+		rest.row("all is well (to the end)"), one.row("a server of one group falls"), every.row("a server of every group falls"),
+		"\nOwn time is wall time less the time in which at least one HTTP call was in flight; calls that overlap count once.\n",
+		"What runs meanwhile is in the processor time, that of all threads of the reconciler, its HTTP client among them, without the emulator.\n",
+		"\nCalls in a round:\n",
+		rest.callsOf("all is well"), one.callsOf("a server of one group falls"), every.callsOf("a server of every group falls"))
+	return err
 }

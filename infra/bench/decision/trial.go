@@ -201,7 +201,8 @@ func (m *rounds) add(r round) {
 	}
 }
 
-func (m *rounds) print(name string) {
+// row is the line of the table.
+func (m *rounds) row(name string) string {
 	cells := []string{name, fmt.Sprint(m.n)}
 	for _, list := range [][]time.Duration{m.wall, m.inFlight, m.own, m.processor, m.whole} {
 		slices.Sort(list)
@@ -210,10 +211,11 @@ func (m *rounds) print(name string) {
 			cells = append(cells, fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000))
 		}
 	}
-	fmt.Println("| " + strings.Join(cells, " | ") + " |")
+	return "| " + strings.Join(cells, " | ") + " |\n"
 }
 
-func (m *rounds) printCalls(name string) {
+// callsOf is a line of what was called in a round.
+func (m *rounds) callsOf(name string) string {
 	var parts []string
 	for _, action := range slices.Sorted(maps.Keys(m.most)) {
 		if least, most := m.fewest[action], m.most[action]; least == most {
@@ -222,7 +224,7 @@ func (m *rounds) printCalls(name string) {
 			parts = append(parts, fmt.Sprintf("%s %d to %d", action, least, most))
 		}
 	}
-	fmt.Printf("  %s: %s\n", name, strings.Join(parts, ", "))
+	return fmt.Sprintf("  %s: %s\n", name, strings.Join(parts, ", "))
 }
 
 // processTime is the processor time that this process has used.
