@@ -1,7 +1,7 @@
 // Package capacity says how much memory the functions get, and how the Go
-// runtime is to use it. They need little of
-// it: 128 MB hold 1,000 servers, see docs/performance.md. But Lambda gives
-// processor time in proportion, and that is what a round needs.
+// runtime is to use it. They need little: 128 MB hold 1,000 servers, see
+// docs/performance.md. But Lambda gives processor time in proportion to memory,
+// and that is what a round needs.
 package capacity
 
 import (

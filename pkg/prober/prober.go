@@ -216,12 +216,13 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 // another one than before, and each failure until the server is down. That all
 // is as it was is in the line of the minute.
 func (p *Prober) logOutcome(m member, before, row store.ProbeRow, reason string) {
-	log := p.Log.With("group", m.key.group, "server", m.key.row, "round", row.Round)
 	switch failures := row.ConsecutiveFailures; {
 	case before.Outcome != "" && before.Outcome != row.Outcome:
-		log.Info("outcome changed", "from", before.Outcome, "to", row.Outcome, "reason", reason, "consecutive_failures", failures)
+		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.row, "round", row.Round,
+			"from", before.Outcome, "to", row.Outcome, "reason", reason, "consecutive_failures", failures)
 	case failures > 0 && failures <= m.threshold && m.check.Criteria.Evidence(row.Outcome) == health.Failure:
-		log.Info("failed again", "outcome", row.Outcome, "reason", reason, "consecutive_failures", failures, "threshold", m.threshold)
+		p.Log.Info("probe failed", "group", m.key.group, "server", m.key.row, "round", row.Round,
+			"outcome", row.Outcome, "reason", reason, "consecutive_failures", failures, "threshold", m.threshold)
 	}
 }
 

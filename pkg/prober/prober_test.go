@@ -344,8 +344,8 @@ func TestTheLogExplainsADecisionInFewLines(t *testing.T) {
 		// the minute ends only their number is told.
 		want := []string{
 			"outcome changed: reject (bad password), 1",
-			"failed again: reject (bad password), 2",
-			"failed again: reject (bad password), 3",
+			"probe failed: reject (bad password), 2",
+			"probe failed: reject (bad password), 3",
 			"minute map[accept:14 reject:6] failing map[ise-1:reject]",
 		}
 		if !slices.Equal(told, want) {
