@@ -4,34 +4,43 @@ package machine
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"time"
 )
 
-// Line names date, processor, system and Go version.
+// Line names time, machine, versions, and the load of the last minute, which
+// tells a quiet machine.
 func Line() string {
-	return fmt.Sprintf("%s, %s, %d CPUs, %s/%s, kernel %s, %s",
-		time.Now().UTC().Format(time.DateOnly), field("/proc/cpuinfo", "model name"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
-		firstWordAfter("/proc/version", "version"), runtime.Version())
+	return fmt.Sprintf("%s, %s, %d cores, Linux %s, %s, load %s, radwitness %s",
+		time.Now().UTC().Format(time.DateTime+" UTC"), processor(), runtime.NumCPU(), firstWord("/proc/sys/kernel/osrelease"),
+		runtime.Version(), firstWord("/proc/loadavg"), revision())
 }
 
-// field returns a value of a file of "name : value" lines, "unknown" without.
-func field(path, name string) string {
-	text, _ := os.ReadFile(path)
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}
 	return "unknown processor"
 }
 
-func firstWordAfter(path, word string) string {
+func firstWord(path string) string {
 	text, _ := os.ReadFile(path)
-	_, rest, _ := strings.Cut(string(text), word+" ")
-	if words := strings.Fields(rest); len(words) > 0 {
+	if words := strings.Fields(string(text)); len(words) > 0 {
 		return words[0]
 	}
 	return "unknown"
+}
+
+// revision is the commit that is measured.
+func revision() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "of unknown revision"
+	}
+	return strings.TrimSpace(string(out))
 }
