@@ -36,6 +36,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, size estate.Size, batches int) error {
 	debug.SetGCPercent(capacity.GCPercent) // as the stack does
+	where := machine.Line()
 	e, err := estate.New(ctx, size)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, out io.Writer, size estate.Size, batches int) erro
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, machine.Line(), "\n",
+	_, err = fmt.Fprint(out, where, "\n",
 		fmt.Sprintf("%d servers in %d groups, GOMAXPROCS %d, a round in one batch\n\n", size.Servers, size.Groups, runtime.GOMAXPROCS(0)),
 		"| in a round | rounds | to the call: wall, p50 | p99 | HTTP in flight, p50 | p99 | own time, p50 | p99 | processor, p50 | p99 | processor of the whole round, p50 | p99 |\n",
 		"|---|---|---|---|---|---|---|---|---|---|---|---|\n",
