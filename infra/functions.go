@@ -70,7 +70,8 @@ func (s *stack) newFunctions(code bundles, t tables, q queues, n network) functi
 	f.reconcilerLogs = s.newLogGroup("ReconcilerLogs", s.functionName("reconciler"))
 
 	environment := map[string]*string{
-		"RADWITNESS_PROBES_TABLE": t.probes.TableName(),
+		"RADWITNESS_PROBES_TABLE":  t.probes.TableName(),
+		"RADWITNESS_FLEET_VERSION": &s.fleet.Version, // the bundle cannot be looked into
 	}
 	for _, e := range n.endpoints {
 		environment[e.variable()] = e.url
@@ -99,6 +100,7 @@ func (s *stack) newFunctions(code bundles, t tables, q queues, n network) functi
 		logs: f.reconcilerLogs,
 		environment: map[string]*string{
 			"RADWITNESS_PROBES_TABLE":  t.probes.TableName(),
+			"RADWITNESS_FLEET_VERSION": &s.fleet.Version,
 			"RADWITNESS_HEALTH_TABLE":  t.health.TableName(),
 			"RADWITNESS_EVENT_BUS":     jsii.String(eventBus),
 			"RADWITNESS_FAILURE_QUEUE": q.reconciler.QueueUrl(),

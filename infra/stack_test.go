@@ -50,6 +50,7 @@ func testFleet() *fleet.Fleet {
 		}}
 	}
 	return &fleet.Fleet{
+		Version: "0123456789ab",
 		Credentials: map[string]fleet.Credential{
 			"corp":  {SecretsManager: secretARN},
 			"lab":   {SSM: "/radius/lab"},
@@ -275,6 +276,7 @@ func TestPromises(t *testing.T) {
 			{"Prober", "LoggingConfig", object{"LogGroup": "${ProberLogs}"}},
 			{"Prober", "Environment/Variables/RADWITNESS_PROBES_TABLE", "${ProbesTable}"},
 			{"Prober", "Environment/Variables/RADWITNESS_HEALTH_TABLE", nil},
+			{"Prober", "Environment/Variables/RADWITNESS_FLEET_VERSION", "0123456789ab"},
 			{"ProberLogs", "LogGroupName", "/aws/lambda/radwitness-prober"},
 			{"ProberLogs", "RetentionInDays", 30.0},
 		},
@@ -295,7 +297,8 @@ func TestPromises(t *testing.T) {
 			{"Reconciler", "Role", "${ReconcilerRole.Arn}"},
 			{"Reconciler", "Environment/Variables", object{
 				"RADWITNESS_PROBES_TABLE": "${ProbesTable}", "RADWITNESS_HEALTH_TABLE": "${HealthTable}",
-				"RADWITNESS_EVENT_BUS": "default", "RADWITNESS_FAILURE_QUEUE": "${ReconcilerFailures}",
+				"RADWITNESS_FLEET_VERSION": "0123456789ab",
+				"RADWITNESS_EVENT_BUS":     "default", "RADWITNESS_FAILURE_QUEUE": "${ReconcilerFailures}",
 			}},
 			{"ReconcilerLogs", "RetentionInDays", 30.0},
 		},

@@ -65,7 +65,7 @@ func run(ctx context.Context, o options) int {
 		case o.chaos > 0:
 			err = chaos.Play(ctx, l, faults, o.chaos, os.Stdout)
 		default:
-			err = console.Run(ctx, l, log.Name(), os.Stdin, os.Stdout)
+			err = show(ctx, l, o.environment, log.Name())
 		}
 	}
 	fmt.Println("logs of the functions:", log.Name())
@@ -73,6 +73,16 @@ func run(ctx context.Context, o options) int {
 		return fail(1, err)
 	}
 	return 0
+}
+
+// show runs the lab for a person, and for commands in other terminals.
+func show(ctx context.Context, l *lab.Lab, environment, logs string) error {
+	remove, err := l.Export(environment)
+	if err != nil {
+		return err
+	}
+	about := fmt.Sprintf("logs: %s, for commands in another terminal: . %s", logs, environment)
+	return errors.Join(console.Run(ctx, l, about, os.Stdin, os.Stdout), remove())
 }
 
 func openLog(path string) (*os.File, error) {

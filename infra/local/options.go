@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const usage = `usage: local [-config FILE | -demo | -chaos DURATION [-seed N]] [-log FILE]
+const usage = `usage: local [-config FILE | -demo | -chaos DURATION [-seed N]] [-log FILE] [-env FILE]
 
 Runs prober and reconciler against an AWS in this process, and shows what they do.
 Without -config it also starts three RADIUS servers, whose faults you can switch.
@@ -17,10 +17,10 @@ Exit code: 0 all went well, 1 something did not, 3 bad usage or configuration.
 
 // options are what the command line says.
 type options struct {
-	config, log string // files
-	demo        bool
-	chaos       time.Duration // of faults; 0 has none
-	seed        uint64        // of the faults
+	config, log, environment string // files
+	demo                     bool
+	chaos                    time.Duration // of faults; 0 has none
+	seed                     uint64        // of the faults
 }
 
 // parse reads the arguments. It has told the user what is wrong with them when
@@ -34,6 +34,7 @@ func parse(args []string) (options, error) {
 	}
 	flags.StringVar(&o.config, "config", "", "probe the servers of this fleet `file`; its credentials must be of the kind env")
 	flags.StringVar(&o.log, "log", "", "write the functions' logs to this `file` instead of a temporary one")
+	flags.StringVar(&o.environment, "env", "dist/local.env", "while the system runs, keep this `file` for other terminals to source")
 	flags.DurationVar(&o.chaos, "chaos", 0, "break AWS, functions and servers for a `time`, check that all comes to rest, and end")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the faults")
 	flags.BoolVar(&o.demo, "demo", false, "play a scripted outage, check each step, and end")

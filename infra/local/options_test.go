@@ -17,6 +17,7 @@ func TestParse(t *testing.T) {
 		{"nothing", nil, options{seed: 1}, true},
 		{"all that go together", []string{"-demo", "-log", "x.log"}, options{demo: true, log: "x.log", seed: 1}, true},
 		{"own servers", []string{"-config", "fleet.yaml"}, options{config: "fleet.yaml", seed: 1}, true},
+		{"environment elsewhere", []string{"-env", "x.env"}, options{environment: "x.env", seed: 1}, true},
 		{"chaos", []string{"-chaos", "5m", "-seed", "7"}, options{chaos: 5 * time.Minute, seed: 7}, true},
 		{"chaos with own servers", []string{"-chaos", "5m", "-config", "fleet.yaml"}, options{}, false},
 		{"chaos and demo", []string{"-chaos", "5m", "-demo"}, options{}, false},
@@ -25,6 +26,9 @@ func TestParse(t *testing.T) {
 		{"demo with own servers", []string{"-demo", "-config", "fleet.yaml"}, options{}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.want.environment == "" {
+				test.want.environment = "dist/local.env"
+			}
 			got, err := parse(test.args)
 			if (err == nil) != test.ok {
 				t.Errorf("error %v, want one: %v", err, !test.ok)

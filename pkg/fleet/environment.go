@@ -17,6 +17,10 @@ func otherVariables() []string {
 	return []string{
 		// Path of the fleet file. Without it the functions read fleet.yaml of their bundle.
 		"RADWITNESS_FLEET",
+		// Version of the fleet file that the functions run with. The stack sets it, for the commands to compare.
+		"RADWITNESS_FLEET_VERSION",
+		// Name of the stack, for the commands, where the fleet file has no section deploy.
+		"RADWITNESS_STACK",
 		// Name of table probes.
 		"RADWITNESS_PROBES_TABLE",
 		// Name of table health. Only the reconciler has it.
@@ -30,15 +34,22 @@ func otherVariables() []string {
 	}
 }
 
+// Overrides returns the assignments of an environment that override keys of the
+// file.
+func Overrides(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return !strings.HasPrefix(name, variablePrefix) || slices.Contains(otherVariables(), name)
+	})
+}
+
 // readEnvironment decodes and checks the overrides in an environment. It also
 // returns their assignments, NAME=VALUE, sorted.
 func (r *report) readEnvironment(environ []string) (overrideForm, []string) {
 	values := map[string]string{}
-	for _, assignment := range environ {
+	for _, assignment := range Overrides(environ) {
 		name, value, _ := strings.Cut(assignment, "=")
-		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(otherVariables(), name) {
-			values[name] = value
-		}
+		values[name] = value
 	}
 	var form overrideForm
 	known := map[string]reflect.Value{}

@@ -16,13 +16,13 @@ import (
 	"radwitness/pkg/probe/radiustest"
 )
 
-// Run shows the lab until the person quits or the context ends. logs is where
-// the functions' logs go, to be told.
-func Run(ctx context.Context, l *lab.Lab, logs string, in, out *os.File) error {
+// Run shows the lab until the person quits or the context ends. about is a line
+// to be told, such as where the functions' logs go.
+func Run(ctx context.Context, l *lab.Lab, about string, in, out *os.File) error {
 	if isatty.IsTerminal(in.Fd()) && isatty.IsTerminal(out.Fd()) {
-		return live(ctx, l, logs, in, out)
+		return live(ctx, l, about, in, out)
 	}
-	return lines(ctx, l, logs, in, out)
+	return lines(ctx, l, about, in, out)
 }
 
 // faultKeys are the faults that a person can switch, each by its word or key.

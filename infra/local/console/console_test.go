@@ -165,7 +165,7 @@ func TestLinesTakeCommands(t *testing.T) {
 	var out buffer
 	var err error
 	var running sync.WaitGroup
-	running.Go(func() { err = lines(t.Context(), l, "some.log", in, &out) })
+	running.Go(func() { err = lines(t.Context(), l, "logs: some.log", in, &out) })
 	send := func(line string) { _, _ = io.WriteString(commands, line+"\n") }
 
 	out.await(t, "logs: some.log")

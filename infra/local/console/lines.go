@@ -21,9 +21,9 @@ const (
 
 // lines prints the table whenever something has changed, and now and then, and
 // takes commands line by line.
-func lines(ctx context.Context, l *lab.Lab, logs string, in io.Reader, out io.Writer) error {
+func lines(ctx context.Context, l *lab.Lab, about string, in io.Reader, out io.Writer) error {
 	p := painter{lipgloss.NewRenderer(out), l.Faults()}
-	if _, err := fmt.Fprintf(out, "radwitness on this machine, logs: %s\n%s\n", logs, help(p.faults)); err != nil {
+	if _, err := fmt.Fprintf(out, "radwitness on this machine, %s\n%s\n", about, help(p.faults)); err != nil {
 		return err
 	}
 	commands := read(ctx, in)

@@ -20,8 +20,8 @@ const (
 )
 
 // live shows the table that redraws itself.
-func live(ctx context.Context, l *lab.Lab, logs string, in, out *os.File) error {
-	m := model{ctx: ctx, lab: l, logs: logs, painter: painter{lipgloss.NewRenderer(out), l.Faults()}}
+func live(ctx context.Context, l *lab.Lab, about string, in, out *os.File) error {
+	m := model{ctx: ctx, lab: l, about: about, painter: painter{lipgloss.NewRenderer(out), l.Faults()}}
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen()).Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return nil
@@ -33,7 +33,7 @@ func live(ctx context.Context, l *lab.Lab, logs string, in, out *os.File) error 
 type model struct {
 	ctx     context.Context
 	lab     *lab.Lab
-	logs    string
+	about   string
 	painter painter
 
 	view     lab.View
@@ -138,7 +138,7 @@ func (m model) carryOut(o order) tea.Cmd {
 
 // View draws the screen.
 func (m model) View() string {
-	title := m.painter.bold().Render("radwitness on this machine") + m.painter.faint().Render("  logs: "+m.logs)
+	title := m.painter.bold().Render("radwitness on this machine") + m.painter.faint().Render("  "+m.about)
 	if m.view == nil {
 		return title
 	}

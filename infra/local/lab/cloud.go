@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/sivchari/kumo"
 
-	"radwitness/pkg/fleet"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/store/storetest"
 )
@@ -28,12 +26,13 @@ const region = "us-east-1"
 type cloud struct {
 	server         *kumo.Server
 	suffix         string // of all names: kumo's servers share their state within a process
+	stack          string // name of what the CDK app would have deployed
 	operator       aws.Config
 	functions      aws.Config // its calls are counted
 	calls          *Calls
 	probes, health string // tables
 	stream         string // ARN
-	nlb            string // ARN
+	nlb, vpc       string // ARN of the load balancer, id of its VPC
 	listeners      int32
 }
 
@@ -50,6 +49,7 @@ func newCloud(ctx context.Context, faults Faults) (*cloud, error) {
 	if faults != nil {
 		c.functions.HTTPClient = &http.Client{Transport: faults.Transport(c.calls)}
 	}
+	c.stack = "radwitness-" + c.suffix
 	c.probes, c.health = "probes-"+c.suffix, "health-"+c.suffix
 	if err := c.create(ctx); err != nil {
 		server.Close()
@@ -70,7 +70,7 @@ func (c *cloud) create(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("creating the load balancer: %w", err)
 	}
-	c.nlb = aws.ToString(out.LoadBalancers[0].LoadBalancerArn)
+	c.nlb, c.vpc = aws.ToString(out.LoadBalancers[0].LoadBalancerArn), aws.ToString(out.LoadBalancers[0].VpcId)
 	return nil
 }
 
@@ -81,13 +81,16 @@ func (c *cloud) createTargetGroup(ctx context.Context, port uint16) (string, err
 	client := elbv2.NewFromConfig(c.operator)
 	out, err := client.CreateTargetGroup(ctx, &elbv2.CreateTargetGroupInput{
 		Name: aws.String(fmt.Sprintf("radius-%s-%d", c.suffix, c.listeners)), TargetType: elbv2types.TargetTypeEnumIp,
-		Protocol: elbv2types.ProtocolEnumUdp, Port: aws.Int32(int32(port)), VpcId: aws.String("vpc-lab"),
+		Protocol: elbv2types.ProtocolEnumUdp, Port: aws.Int32(int32(port)), VpcId: &c.vpc,
 		HealthCheckProtocol: elbv2types.ProtocolEnumTcp, // NLBs have no check over UDP
 	})
 	if err != nil {
 		return "", fmt.Errorf("creating a target group: %w", err)
 	}
 	arn := out.TargetGroups[0].TargetGroupArn
+	if err := setAttributes(ctx, client, arn); err != nil {
+		return "", err
+	}
 	_, err = client.CreateListener(ctx, &elbv2.CreateListenerInput{
 		LoadBalancerArn: &c.nlb, Protocol: elbv2types.ProtocolEnumUdp, Port: aws.Int32(1811 + c.listeners),
 		DefaultActions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumForward, TargetGroupArn: arn}},
@@ -96,6 +99,22 @@ func (c *cloud) createTargetGroup(ctx context.Context, port uint16) (string, err
 		return "", fmt.Errorf("creating a listener: %w", err)
 	}
 	return *arn, nil
+}
+
+// setAttributes sets what docs/deploy.md advises.
+func setAttributes(ctx context.Context, client *elbv2.Client, targetGroup *string) error {
+	in := &elbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: targetGroup}
+	for _, a := range [][2]string{
+		{"deregistration_delay.timeout_seconds", "120"},
+		{"deregistration_delay.connection_termination.enabled", "true"},
+		{"load_balancing.cross_zone.enabled", "true"},
+	} {
+		in.Attributes = append(in.Attributes, elbv2types.TargetGroupAttribute{Key: &a[0], Value: &a[1]})
+	}
+	if _, err := client.ModifyTargetGroupAttributes(ctx, in); err != nil {
+		return fmt.Errorf("setting the attributes of a target group: %w", err)
+	}
+	return nil
 }
 
 // createSecret stores credentials as the prober expects them, and returns the
@@ -114,29 +133,4 @@ func (c *cloud) createSecret(ctx context.Context, of probe.Credentials) (string,
 		return "", fmt.Errorf("creating the secret: %w", err)
 	}
 	return aws.ToString(out.ARN), nil
-}
-
-// adopt makes a fleet of the user's own fit for the cloud: each target group is
-// created here, and takes the place of the configured one. The fleet given stays
-// as it is.
-func (c *cloud) adopt(ctx context.Context, f *fleet.Fleet) (*fleet.Fleet, error) {
-	adopted := *f
-	adopted.Groups = slices.Clone(f.Groups)
-	for i := range adopted.Groups {
-		g := &adopted.Groups[i]
-		g.TargetGroups = slices.Clone(g.TargetGroups)
-		for j := range g.TargetGroups {
-			// A target group's own port is not in the file. That of the servers is as
-			// good a guess as any, and nothing is ever sent to it.
-			port := g.TargetGroups[j].Port
-			if port == 0 {
-				port = g.Servers[0].Checks[0].Port
-			}
-			var err error
-			if g.TargetGroups[j].ARN, err = c.createTargetGroup(ctx, port); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return &adopted, nil
 }

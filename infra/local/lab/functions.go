@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ const (
 // functions are both Lambda functions, and what invokes them.
 type functions struct {
 	mapping   eventsource.Mapping // of table probes to the reconciler
+	metrics   *cloudWatch
 	newProber func() *prober.Prober
 	log       *slog.Logger // of what stands for AWS
 	faults    Faults       // nil has none
@@ -49,7 +51,8 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics := &telemetry.Metrics{Out: cfg.Log}
+	sink := newCloudWatch(l.Operator, log.With("function", "lab"))
+	metrics := &telemetry.Metrics{Out: io.MultiWriter(cfg.Log, sink)}
 	db := dynamodb.NewFromConfig(l.cloud.functions)
 	secrets := &credentials.Store{
 		SecretsManager: sync.OnceValues(func() (credentials.SecretsManagerAPI, error) {
@@ -73,7 +76,7 @@ func newFunctions(l *Lab, cfg Config) (*functions, error) {
 	reconcile := func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {
 		return invoke(ctx, reconcilerTimeout, warm.Load().Handle, event)
 	}
-	f := &functions{log: log.With("function", "lab"), faults: cfg.Faults}
+	f := &functions{metrics: sink, log: log.With("function", "lab"), faults: cfg.Faults}
 	if f.faults != nil {
 		handler := f.faults.Handler("reconciler", time.Second, reconcile)
 		reconcile = func(ctx context.Context, event json.RawMessage) (json.RawMessage, error) {

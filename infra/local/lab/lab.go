@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Fleet       *fleet.Fleet      // servers of the user's own, from LoadFleet; nil starts three servers of the lab's
+	Fleet       *File             // servers of the user's own, from LoadFleet; nil starts three servers of the lab's
 	Environ     []string          // RADWITNESS_ overrides for the lab's servers, and the variables that credentials name
 	Credentials probe.Credentials // of the lab's servers; zero makes random ones
 	Log         io.Writer         // logs and metrics of the functions; must be safe for concurrent use
@@ -57,6 +58,9 @@ type Lab struct {
 	Health   *store.Health
 
 	cloud      *cloud
+	fleetText  []byte   // Fleet's file
+	fleetDir   string   // where the files are that it names
+	overrides  []string // of its keys
 	elbv2      *elbv2.Client
 	balancer   *balancer.Client
 	servers    []*radiustest.Server // in the order of the group's; empty with a fleet of the user's own
@@ -84,12 +88,25 @@ func Start(ctx context.Context, cfg Config) (_ *Lab, err error) {
 	l.Probes = &store.Probes{DynamoDB: db, Table: l.cloud.probes}
 	l.Health = &store.Health{DynamoDB: db, Table: l.cloud.health}
 
+	name := "the lab's fleet.yaml"
 	if cfg.Fleet != nil {
-		l.Fleet, err = l.cloud.adopt(ctx, cfg.Fleet)
+		name, l.fleetDir = cfg.Fleet.Path, filepath.Dir(cfg.Fleet.Path)
+		l.fleetText, err = l.cloud.adopt(ctx, cfg.Fleet)
 	} else {
-		err = l.ownFleet(ctx, cfg)
+		l.fleetText, err = l.ownFleet(ctx, cfg)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if l.Fleet, err = fleet.Parse(name, l.fleetText, cfg.Environ); err != nil {
+		return nil, err
+	}
+	file, err := fleet.Parse(name, l.fleetText, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.overrides = fleet.Overrides(cfg.Environ)
+	if err := l.cloud.deploy(ctx, file.Version, l.overrides); err != nil {
 		return nil, err
 	}
 	f, err := newFunctions(l, cfg)
@@ -101,6 +118,7 @@ func Start(ctx context.Context, cfg Config) (_ *Lab, err error) {
 	probing, l.stopProber = context.WithCancel(all)
 	l.prober.Go(func() { f.playSchedule(probing) })
 	l.reconciler.Go(func() { f.mapping.Run(all) })
+	l.reconciler.Go(func() { f.metrics.run(all) })
 	return l, nil
 }
 

@@ -99,9 +99,9 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
-	configured := f.Groups[0].TargetGroups[0].ARN
+	configured := f.Fleet.Groups[0].TargetGroups[0].ARN
 	l := start(t, Config{Fleet: f, Environ: environ})
-	if l.Fleet.Groups[0].TargetGroups[0].ARN == configured || f.Groups[0].TargetGroups[0].ARN != configured {
+	if l.Fleet.Groups[0].TargetGroups[0].ARN == configured || f.Fleet.Groups[0].TargetGroups[0].ARN != configured {
 		t.Error("the lab's fleet must have target groups of its own, and the user's stay as it is")
 	}
 	in := func(v View) bool { return v.Servers()[0].In() }

@@ -12,7 +12,6 @@ import (
 	"text/template"
 	"time"
 
-	"radwitness/pkg/fleet"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/probe/radiustest"
 )
@@ -37,8 +36,8 @@ func places() []place {
 	return []place{{"radius-1", "127.0.0.1"}, {"radius-2", "127.0.0.2"}, {"radius-3", "127.0.0.3"}}
 }
 
-// ownFleet starts the lab's servers and writes the fleet.yaml for them.
-func (l *Lab) ownFleet(ctx context.Context, cfg Config) error {
+// ownFleet starts the lab's servers and returns the fleet.yaml for them.
+func (l *Lab) ownFleet(ctx context.Context, cfg Config) ([]byte, error) {
 	account := cfg.Credentials
 	if account.Username == "" {
 		account = probe.Credentials{
@@ -51,26 +50,25 @@ func (l *Lab) ownFleet(ctx context.Context, cfg Config) error {
 		Refusal: "Identity store unavailable", Delay: slowness,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	port := l.servers[0].Addr().Port()
 	secret, err := l.cloud.createSecret(ctx, account)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	targetGroup, err := l.cloud.createTargetGroup(ctx, port)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var text bytes.Buffer
 	err = fleetTemplate.Execute(&text, map[string]any{
 		"Port": port, "Secret": secret, "TargetGroup": targetGroup, "Servers": places(),
 	})
 	if err != nil {
-		return fmt.Errorf("writing the lab's fleet.yaml: %w", err)
+		return nil, fmt.Errorf("writing the lab's fleet.yaml: %w", err)
 	}
-	l.Fleet, err = fleet.Parse("the lab's fleet.yaml", text.Bytes(), cfg.Environ)
-	return err
+	return text.Bytes(), nil
 }
 
 // listen starts a server on each of the addresses, all on one port: that of the
