@@ -15,7 +15,7 @@ import (
 
 	invopop "github.com/invopop/jsonschema"
 
-	"radwitness/docs"
+	"radwitness/pkg/docs"
 )
 
 const referencePage = "../../docs/configuration.md"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"radwitness/docs"
+	"radwitness/pkg/docs"
 )
 
 var update = flag.Bool("update", false, "write the table of metrics in docs/operate.md anew")

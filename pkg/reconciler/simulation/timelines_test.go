@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"sync"
@@ -8,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"radwitness/docs"
+	"radwitness/pkg/docs"
 	"radwitness/pkg/health"
 )
 
-var update = flag.Bool("update", false, "write the timelines of docs/how-it-decides.md anew")
+var update = flag.Bool("update", false, "write the timelines in docs/ anew")
 
 const timelinePage = "../../../docs/how-it-decides.md"
 
@@ -31,6 +32,7 @@ const (
 // story is one of the page's timelines. It gets the stage at noon and all is well.
 type story struct {
 	name  string
+	page  string    // empty means timelinePage
 	yaml  [2]string // what to replace in the page's file, by what
 	brief bool      // without the single probes
 	lasts time.Duration
@@ -103,6 +105,15 @@ func stories() []story {
 	}
 }
 
+// disputed is a target group that another health checker manages too.
+func disputed() story {
+	return story{name: "two manage", page: "../../../docs/migrate-from-witness.md", lasts: 2 * time.Minute, tell: func(s *stage) {
+		for i := range 4 {
+			s.at(time.Duration(13+30*i)*time.Second, "**the other deregisters ise-2**", func() { s.deregister("ise-2") })
+		}
+	}}
+}
+
 // goneOverRounds has the directory reach the last server one round later.
 func goneOverRounds(s *stage) {
 	for i, name := range s.names() {
@@ -111,14 +122,14 @@ func goneOverRounds(s *stage) {
 	}
 }
 
-// TestTimelines plays the timelines of docs/how-it-decides.md with the real
-// prober and the real reconciler, and compares what they do with the page.
+// TestTimelines plays the timelines of the documentation with the real prober and
+// the real reconciler, and compares what they do with the pages.
 func TestTimelines(t *testing.T) {
-	for _, story := range stories() {
+	for _, story := range append(stories(), disputed()) {
 		t.Run(story.name, func(t *testing.T) {
 			var table string
 			synctest.Test(t, func(t *testing.T) { table = story.play(t) })
-			docs.Section(t, timelinePage, story.name, table, *update)
+			docs.Section(t, cmp.Or(story.page, timelinePage), story.name, table, *update)
 		})
 	}
 }

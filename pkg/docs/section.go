@@ -1,6 +1,6 @@
-// Package docs is the documentation, and the tests that keep it true. A part of
-// a page that code can tell stands between two markers and is compared with what
-// the code says.
+// Package docs keeps the documentation true, for tests: links and names in it
+// must lead somewhere, and a part of a page that code can tell stands between two
+// markers and is compared with what the code says.
 package docs
 
 import (
