@@ -1,5 +1,6 @@
-// Command reconciler is the Lambda handler of the stream of table probes. It
-// keeps the NLB's target groups equal to the servers that authenticate.
+// Command reconciler keeps the NLB's target groups equal to the servers that
+// authenticate. In Lambda it is the handler of the stream of table probes;
+// anywhere else it is the operator's command, radwitness.
 package main
 
 import (
@@ -23,6 +24,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
+		os.Exit(operate(os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Args[1:]))
+	}
 	r, err := function(context.Background())
 	if err != nil {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the reconciler cannot start", "error", err)

@@ -74,13 +74,14 @@ func (f *Function) Optional(variable string) string { return f.environment[varia
 
 // AWS loads the usual AWS configuration with timeouts that give a clear error
 // well before a function's deadline, and a retryer that slows down when it is
-// throttled: the account's API limits are shared with other tools.
-func AWS(ctx context.Context) (aws.Config, error) {
+// throttled: the account's API limits are shared with other tools. Options, such
+// as another profile, come last.
+func AWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(callTimeout).WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })
-	cfg, err := config.LoadDefaultConfig(ctx,
+	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
 		config.WithRetryer(func() aws.Retryer { return retry.NewAdaptiveMode() }),
-	)
+	}, options...)...)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w", err)
 	}

@@ -63,6 +63,7 @@ type Verdict struct {
 	Membership Membership
 	Standing   Standing
 	Reason     string
+	Row        string // of the check that the standing comes from; empty if it comes from none
 }
 
 // Decision is what a group should look like, and why.
@@ -119,7 +120,7 @@ func Decide(below int, members []Member) Decision {
 		if standing == StandingHoldDown && m.answers(newest) {
 			held++
 		}
-		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: reason})
+		d.Verdicts = append(d.Verdicts, Verdict{Server: m.Server, Standing: standing, Reason: reason, Row: row})
 		if len(m.Checks) > 1 && row != "" && standing != StandingSolid {
 			cause[m.Server] = " (" + row + ")"
 		}

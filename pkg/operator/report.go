@@ -31,7 +31,7 @@ type Group struct {
 	FailOpen      bool          `json:"fail_open"`
 	FailOpenSince *time.Time    `json:"fail_open_since,omitempty"`
 	Registered    int           `json:"registered"`             // servers that are in all of their target groups
-	Desired       int           `json:"desired"`                // servers that the decision wants there
+	Desired       int           `json:"desired"`                // servers that will be there after a pass
 	NewestRound   *time.Time    `json:"newest_round,omitempty"` // of any server; an old one says that the prober is silent
 	Decided       *time.Time    `json:"decided,omitempty"`      // round that brought the stored decision
 	Pass          store.Pass    `json:"pass,omitempty"`         // how the newest pass ended
@@ -56,6 +56,7 @@ type Server struct {
 	Name       string            `json:"name"`
 	Address    string            `json:"address"`
 	Standing   health.Standing   `json:"standing"`
+	Row        string            `json:"row,omitempty"`   // of the check that the standing comes from
 	Since      *time.Time        `json:"since,omitempty"` // of the state that the standing comes from
 	Membership health.Membership `json:"membership"`
 	Reason     string            `json:"reason"`

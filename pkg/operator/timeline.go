@@ -2,13 +2,21 @@ package operator
 
 import "time"
 
+// Timelines are what happened to the groups of a fleet.
+type Timelines struct {
+	FleetVersion string     `json:"fleet_version"`
+	Groups       []Timeline `json:"groups"` // in the order of the fleet
+}
+
 // Timeline is what happened to a group in a time.
 type Timeline struct {
-	Group string    `json:"group"`
-	From  time.Time `json:"from"`
-	To    time.Time `json:"to"`
-	Lanes []Lane    `json:"lanes"` // one for each check, in the order of the fleet, and those of servers that have left it
-	Marks []Mark    `json:"marks"` // oldest first
+	Group   string    `json:"group"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Lanes   []Lane    `json:"lanes"`             // one for each check, in the order of the fleet, and those of servers that have left it
+	Marks   []Mark    `json:"marks"`             // oldest first
+	Latency []Sample  `json:"latency,omitempty"` // of the whole group, from the metrics
+	Notes   []string  `json:"notes,omitempty"`   // what could not be found out
 }
 
 // Lane is the history of one check of a server.

@@ -107,43 +107,14 @@ func (r *Reconciler) Plan(ctx context.Context, group string) (PlanReport, error)
 	report := PlanReport{FleetVersion: r.Fleet.Version}
 	var failures []error
 	for _, g := range groups {
-		v, err := r.read(ctx, g)
+		v, err := r.View(ctx, g)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		report.Groups = append(report.Groups, r.planGroup(ctx, v))
+		report.Groups = append(report.Groups, v.Plan())
 	}
 	return report, errors.Join(failures...)
-}
-
-func (r *Reconciler) planGroup(ctx context.Context, v *view) GroupPlan {
-	d := v.decide()
-	p := GroupPlan{Group: v.group.Name, Mode: v.group.Mode, Case: d.Case, Below: d.Below, FailOpen: d.FailOpen}
-	for _, verdict := range d.Verdicts {
-		s := ServerPlan{Server: verdict.Server, Membership: verdict.Membership, Reason: verdict.Reason}
-		server, _ := v.group.Server(verdict.Server)
-		for _, c := range server.Checks {
-			state, row := v.remember.States[c.Row], v.rows[c.Row]
-			if state.Status == "" {
-				state.Status = health.Unknown
-			}
-			s.Checks = append(s.Checks, CheckState{
-				Row: c.Row, Method: c.Method, Status: state.Status, Since: present(state.Since),
-				HeldUntil: present(state.HeldUntil), Outcome: row.Outcome, Round: present(row.Round),
-			})
-		}
-		p.Servers = append(p.Servers, s)
-	}
-	for _, tg := range v.group.TargetGroups {
-		plan, err := r.Balancer.Plan(ctx, v.group, tg, d)
-		t := TargetGroupPlan{Plan: plan}
-		if err != nil {
-			t.TargetGroup, t.Error = tg.ARN, err.Error()
-		}
-		p.TargetGroups = append(p.TargetGroups, t)
-	}
-	return p
 }
 
 // present makes a zero time absent from JSON.

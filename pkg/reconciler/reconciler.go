@@ -109,6 +109,7 @@ type view struct {
 	group    fleet.Group
 	remember store.GroupHealth
 	rows     map[string]store.ProbeRow
+	unread   error             // rows of table probes that could not be read
 	news     []announce.Detail // what has changed since it was read
 }
 
@@ -129,6 +130,7 @@ func (r *Reconciler) read(ctx context.Context, g fleet.Group) (*view, error) {
 			return nil, rowsErr
 		}
 		// The server of a bad row is without a result, which keeps it where it is.
+		v.unread = rowsErr
 		r.Log.Error("row skipped", "group", g.Name, "error", rowsErr)
 	}
 	for server, err := range v.remember.Unreadable {
@@ -201,7 +203,10 @@ func (v *view) newest() time.Time {
 }
 
 // decide makes the group decision.
-func (v *view) decide() health.Decision {
+func (v *view) decide() health.Decision { return health.Decide(v.group.Below, v.members()) }
+
+// members are the group's servers as the decision sees them.
+func (v *view) members() []health.Member {
 	newest := v.newest()
 	members := make([]health.Member, len(v.group.Servers))
 	for i, s := range v.group.Servers {
@@ -215,7 +220,7 @@ func (v *view) decide() health.Decision {
 			})
 		}
 	}
-	return health.Decide(v.group.Below, members)
+	return members
 }
 
 // drained says why an operator keeps a server out at the given round, "" if

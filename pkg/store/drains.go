@@ -29,12 +29,12 @@ type Drains struct {
 	Table    string
 }
 
-// Save stores an order, in place of an earlier one, and its line of history at
-// the given time. The order is first: without it nothing has happened.
-func (d *Drains) Save(ctx context.Context, group, server string, order Drain, at time.Time) error {
+// Save stores an order, in place of an earlier one, and its line of history. The
+// order is first: without it nothing has happened.
+func (d *Drains) Save(ctx context.Context, group, server string, order Drain) error {
 	item, err := encode(drainItem{
 		Group: group, Item: drainPrefix + server, Server: server,
-		Until: order.Until, Reason: order.Reason, ExpiresAt: order.Until.Unix(),
+		Since: order.Since, Until: order.Until, Reason: order.Reason, ExpiresAt: order.Until.Unix(),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding drain of %s/%s: %w", group, server, err)
@@ -43,7 +43,7 @@ func (d *Drains) Save(ctx context.Context, group, server string, order Drain, at
 		return fmt.Errorf("saving drain of %s/%s: %w", group, server, err)
 	}
 	return d.note(ctx, group, Transition{
-		Server: server, From: Undrained, To: Drained, At: at, Rule: RuleOrder, Reason: order.Reason, HeldUntil: order.Until,
+		Server: server, From: Undrained, To: Drained, At: order.Since, Rule: RuleOrder, Reason: order.Reason, HeldUntil: order.Until,
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 func TestDrains(t *testing.T) {
 	_, h, db := newTables(t)
 	d := &store.Drains{DynamoDB: db, Table: h.Table}
-	order := store.Drain{Until: at(7200), Reason: "patching"}
-	if err := d.Save(t.Context(), "vpn", "ise-1", order, at(0)); err != nil {
+	order := store.Drain{Since: at(0), Until: at(7200), Reason: "patching"}
+	if err := d.Save(t.Context(), "vpn", "ise-1", order); err != nil {
 		t.Fatal(err)
 	}
 	got, err := h.Group(t.Context(), "vpn")

@@ -46,6 +46,7 @@ type GroupHealth struct {
 
 // Drain is an operator's order to keep a server out for a time.
 type Drain struct {
+	Since  time.Time // when it was given; zero if the row does not say
 	Until  time.Time
 	Reason string
 }
@@ -98,6 +99,7 @@ type drainItem struct {
 	Group     string    `dynamodbav:"group"`
 	Item      string    `dynamodbav:"item"`
 	Server    string    `dynamodbav:"server"`
+	Since     time.Time `dynamodbav:"since,omitempty"`
 	Until     time.Time `dynamodbav:"until"`
 	Reason    string    `dynamodbav:"reason"`
 	ExpiresAt int64     `dynamodbav:"expires_at"`
@@ -150,7 +152,7 @@ func (g *GroupHealth) add(item map[string]types.AttributeValue) error {
 		if err := attributevalue.UnmarshalMap(item, &row); err != nil {
 			return err
 		}
-		g.Drains[strings.TrimPrefix(key.Value, drainPrefix)] = Drain{Until: row.Until, Reason: row.Reason}
+		g.Drains[strings.TrimPrefix(key.Value, drainPrefix)] = Drain{Since: row.Since, Until: row.Until, Reason: row.Reason}
 	case strings.HasPrefix(key.Value, serverPrefix):
 		state, err := decodeState(item)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"radwitness/pkg/health"
 )
 
 // recentProbes is how many latencies a row remembers: five minutes' worth at the
@@ -37,4 +39,22 @@ func (r ProbeRow) RecentLatencies() []time.Duration {
 		}
 	}
 	return list
+}
+
+// Totals are the counters of probes by outcome.
+func (r ProbeRow) Totals() map[health.Outcome]int64 {
+	return map[health.Outcome]int64{
+		health.Accept: r.Accepts, health.Reject: r.Rejects, health.Challenge: r.Challenges, health.Alive: r.Alives,
+		health.Timeout: r.Timeouts, health.Refused: r.Refused, health.BadAuthenticator: r.BadAuthenticators,
+		health.Malformed: r.Malformed, health.BadCertificate: r.BadCertificates, health.ProberError: r.ProberErrors,
+	}
+}
+
+// MeanLatency is that of all probes with a valid answer; 0 without one.
+func (r ProbeRow) MeanLatency() time.Duration {
+	answered := r.Accepts + r.Rejects + r.Challenges + r.Alives + r.BadCertificates
+	if answered == 0 {
+		return 0
+	}
+	return time.Duration(r.LatencyMSSum / float64(answered) * float64(time.Millisecond))
 }

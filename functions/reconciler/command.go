@@ -1,0 +1,145 @@
+//go:build !lambda.norpc
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+
+	"radwitness/pkg/operator"
+	"radwitness/pkg/operator/screen"
+)
+
+// The exit codes of the commands.
+const (
+	exitFine      = 0
+	exitAttention = 2 // there is something to do, or an order was refused
+	exitFailed    = 3 // bad usage or configuration, or AWS did not answer: nothing was found out
+)
+
+// errAttention ends a command that has said what needs attention.
+var errAttention = errors.New("something needs attention")
+
+// console is the terminal, or the program, that a command talks to.
+type console struct {
+	environ  []string
+	in       *os.File
+	out, err io.Writer
+	args     []string
+}
+
+// operate is the operator's command. It returns the exit code.
+func operate(environ []string, in *os.File, out, errs io.Writer, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return console{environ, in, out, errs, args}.run(ctx)
+}
+
+func (c console) run(ctx context.Context) int {
+	err := c.root().Run(ctx, append([]string{"radwitness"}, c.args...))
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.Is(err, errAttention):
+		return exitAttention
+	}
+	_, _ = fmt.Fprintln(c.err, "radwitness:", explain(ctx, err))
+	if errors.Is(err, operator.ErrRefused) {
+		return exitAttention
+	}
+	return exitFailed
+}
+
+// root is the tree of commands.
+func (c console) root() *cli.Command {
+	root := &cli.Command{
+		Name:  "radwitness",
+		Usage: "see and steer the health of RADIUS servers behind a Network Load Balancer",
+		Description: "Reads the two tables and the target groups of a deployment, with the usual AWS environment and profile.\n" +
+			"Exit code: 0 fine, 2 something needs attention, 3 bad usage, configuration or no answer from AWS.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "fleet `FILE`; else RADWITNESS_FLEET, or fleet.yaml here"},
+			&cli.StringFlag{Name: "profile", Usage: "AWS `PROFILE`"},
+			&cli.StringFlag{Name: "region", Usage: "AWS `REGION`; else that of the AWS configuration, or of the target groups"},
+			&cli.StringFlag{Name: "probes-table", Usage: "`NAME` of table probes; else RADWITNESS_PROBES_TABLE, or as deployed"},
+			&cli.StringFlag{Name: "health-table", Usage: "`NAME` of table health; else RADWITNESS_HEALTH_TABLE, or as deployed"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON (docs/schema)"},
+		},
+		Commands:                        []*cli.Command{c.status(), c.servers(), c.plan(), c.timeline(), c.drain(), c.undrain()},
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: func(cmd *cli.Command) { cmd.Hidden = false },
+		HideVersion:                     true,
+		Writer:                          c.out,
+		ErrWriter:                       c.err,
+		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // run does that
+		OnUsageError:                    usageError,
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return fmt.Errorf("there is no command %q; radwitness -h lists them", cmd.Args().First())
+			}
+			return cli.ShowRootCommandHelp(cmd)
+		},
+	}
+	for _, cmd := range root.Commands {
+		cmd.OnUsageError, cmd.HideHelpCommand, cmd.ShellComplete = usageError, true, c.complete
+	}
+	return root
+}
+
+// usageError says where to read about a command's flags.
+func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	return fmt.Errorf("%w; %s -h shows what it takes", err, cmd.FullName())
+}
+
+// groupFlag chooses a group.
+func groupFlag() cli.Flag { return &cli.StringFlag{Name: "group", Usage: "only this `GROUP`"} }
+
+// noArguments refuses arguments that a command does not take.
+func noArguments(cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return fmt.Errorf("%q is no argument of %s; %[2]s -h shows what it takes", cmd.Args().First(), cmd.FullName())
+	}
+	return nil
+}
+
+// complete suggests flags, and the names of the fleet where they may stand.
+func (c console) complete(ctx context.Context, cmd *cli.Command) {
+	last := ""
+	if n := len(c.args); n > 1 {
+		last = c.args[n-2] // before the flag that asks for suggestions
+	}
+	switch flag := strings.TrimLeft(last, "-"); {
+	case flag == "group" && flag != last:
+		for _, g := range c.fleetOrNone(cmd).Groups {
+			_, _ = fmt.Fprintln(c.out, g.Name)
+		}
+	case slices.Contains([]string{"drain", "undrain"}, cmd.Name) && last == cmd.Name:
+		for _, name := range operator.ServerNames(c.fleetOrNone(cmd)) {
+			_, _ = fmt.Fprintln(c.out, name)
+		}
+	default:
+		cli.DefaultCompleteWithFlags(ctx, cmd)
+	}
+}
+
+// print writes what a command found: as JSON, or drawn for a person.
+func (c console) print(cmd *cli.Command, v any, draw func(screen.Screen) string) error {
+	if !cmd.Bool("json") {
+		_, err := io.WriteString(c.out, draw(screen.New(c.out)))
+		return err
+	}
+	e := json.NewEncoder(c.out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
