@@ -171,7 +171,7 @@ func (s *stage) deregister(server string) {
 func (s *stage) drain(server string, lasts time.Duration) {
 	now := time.Now().UTC()
 	orders := &store.Drains{DynamoDB: drainDB{s.db}, Table: healthTable}
-	if err := orders.Save(context.Background(), s.group.Name, server, store.Drain{Until: now.Add(lasts), Reason: "patching"}, now); err != nil {
+	if err := orders.Save(context.Background(), s.group.Name, server, store.Drain{Since: now, Until: now.Add(lasts), Reason: "patching"}); err != nil {
 		panic(err)
 	}
 }
