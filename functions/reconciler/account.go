@@ -40,6 +40,15 @@ type account struct {
 
 // connect finds the fleet, the AWS account and the tables.
 func (c console) connect(ctx context.Context, cmd *cli.Command) (*account, error) {
+	a, err := c.login(ctx, cmd)
+	if err == nil && (a.probes == "" || a.health == "") {
+		err = c.adopt(ctx, cmd, a)
+	}
+	return a, err
+}
+
+// login finds the fleet and the AWS account, and the tables if they are named.
+func (c console) login(ctx context.Context, cmd *cli.Command) (*account, error) {
 	f, err := c.fleet(cmd, c.environ)
 	if err != nil {
 		return nil, err
@@ -58,10 +67,7 @@ func (c console) connect(ctx context.Context, cmd *cli.Command) (*account, error
 	if _, err := a.aws.Credentials.Retrieve(ctx); err != nil {
 		return nil, noCredentialsError{err}
 	}
-	if a.probes == "" || a.health == "" {
-		err = c.adopt(ctx, cmd, a)
-	}
-	return a, err
+	return a, nil
 }
 
 // fleet reads the fleet file with the overrides of an environment.
@@ -98,16 +104,21 @@ func regionOf(f *fleet.Fleet) string {
 	return strings.Split(f.Groups[0].TargetGroups[0].ARN, ":")[3]
 }
 
+// stack is the name of the deployed stack; empty if nothing tells it.
+func (c console) stack(f *fleet.Fleet) string {
+	if name := c.variable("RADWITNESS_STACK"); name != "" || f.Deploy == nil {
+		return name
+	}
+	return f.Deploy.StackName
+}
+
 // deployedFleet is the variable that says which fleet file is deployed.
 const deployedFleet = "RADWITNESS_FLEET_VERSION"
 
 // adopt asks the deployed reconciler for its tables, and for the overrides that
 // the functions run with.
 func (c console) adopt(ctx context.Context, cmd *cli.Command, a *account) error {
-	stack := c.variable("RADWITNESS_STACK")
-	if stack == "" && a.fleet.Deploy != nil {
-		stack = a.fleet.Deploy.StackName
-	}
+	stack := c.stack(a.fleet)
 	if stack == "" {
 		return errors.New("it is not known which tables to read: the fleet file has no section deploy, so set RADWITNESS_STACK to the stack's name, or give -probes-table and -health-table")
 	}

@@ -23,6 +23,7 @@ import (
 // The exit codes of the commands.
 const (
 	exitFine      = 0
+	exitWarnings  = 1 // of doctor alone
 	exitAttention = 2 // there is something to do, or an order was refused
 	exitFailed    = 3 // bad usage or configuration, or AWS did not answer: nothing was found out
 )
@@ -52,6 +53,8 @@ func (c console) run(ctx context.Context) int {
 		return exitFine
 	case errors.Is(err, errAttention):
 		return exitAttention
+	case errors.Is(err, errWarnings):
+		return exitWarnings
 	}
 	_, _ = fmt.Fprintln(c.err, "radwitness:", explain(ctx, err))
 	if errors.Is(err, operator.ErrRefused) {
@@ -75,7 +78,7 @@ func (c console) root() *cli.Command {
 			&cli.StringFlag{Name: "health-table", Usage: "`NAME` of table health; else RADWITNESS_HEALTH_TABLE, or as deployed"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON (docs/schema)"},
 		},
-		Commands:                        []*cli.Command{c.status(), c.servers(), c.plan(), c.timeline(), c.drain(), c.undrain()},
+		Commands:                        []*cli.Command{c.status(), c.servers(), c.plan(), c.timeline(), c.drain(), c.undrain(), c.doctor()},
 		EnableShellCompletion:           true,
 		ConfigureShellCompletionCommand: func(cmd *cli.Command) { cmd.Hidden = false },
 		HideVersion:                     true,

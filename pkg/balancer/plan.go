@@ -84,6 +84,7 @@ func (p Plan) Empty() bool {
 func NewPlan(o Observation, d Desired) Plan {
 	p := Plan{TargetGroup: o.ARN, Below: d.Decision.Below}
 	owners := make(map[Target]string, len(d.Servers))
+	zones := make(map[Target]string, len(d.Servers))
 	var leaving []Change
 	unresolved := "" // a server whose target is not known
 	for _, r := range slices.SortedFunc(slices.Values(d.Servers), byServer) {
@@ -95,7 +96,7 @@ func NewPlan(o Observation, d Desired) Plan {
 			unresolved = r.Server
 			continue
 		}
-		owners[r.Target] = r.Server
+		owners[r.Target], zones[r.Target] = r.Server, r.Zone
 		registered := o.Registered(r.Target)
 		if registered {
 			p.Registered = append(p.Registered, r.Server)
@@ -122,6 +123,7 @@ func NewPlan(o Observation, d Desired) Plan {
 
 	for t, state := range o.States {
 		owner, owned := owners[t]
+		state.Zone = cmp.Or(state.Zone, zones[t])
 		p.Observed = append(p.Observed, Listed{Target: t, Server: owner, TargetState: state})
 		if owned || !state.Registered() {
 			continue
@@ -147,7 +149,7 @@ func NewPlan(o Observation, d Desired) Plan {
 	for _, changes := range [][]Change{p.Register, p.Deregister, p.Confirm, p.Withheld} {
 		slices.SortFunc(changes, byTarget)
 	}
-	p.EmptiedZones = emptied(o, d.Servers, p)
+	p.EmptiedZones = emptied(o, zones, p)
 	slices.SortFunc(p.Unmanaged, Target.Compare)
 	slices.SortFunc(p.Observed, func(a, b Listed) int { return a.Target.Compare(b.Target) })
 	return p
@@ -156,11 +158,7 @@ func NewPlan(o Observation, d Desired) Plan {
 // emptied lists the zones in which the plan leaves no target. A load balancer
 // without cross-zone balancing takes such a zone out of its DNS name, for all
 // of its target groups.
-func emptied(o Observation, servers []Resolution, p Plan) []string {
-	zones := make(map[Target]string, len(servers))
-	for _, r := range servers {
-		zones[r.Target] = r.Zone
-	}
+func emptied(o Observation, zones map[Target]string, p Plan) []string {
 	zone := func(t Target) string { return cmp.Or(o.States[t].Zone, zones[t]) }
 	is := func(t Target) func(Change) bool { return func(c Change) bool { return c.Target == t } }
 	stays := map[string]bool{"": true, "all": true}

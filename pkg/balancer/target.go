@@ -51,7 +51,7 @@ func (g TargetGroup) target(id string, port int32) Target {
 type TargetState struct {
 	State  elbv2types.TargetHealthStateEnum  `json:"state"`
 	Reason elbv2types.TargetHealthReasonEnum `json:"reason,omitempty"`
-	Zone   string                            `json:"zone,omitempty"` // Availability Zone, where the load balancer names one
+	Zone   string                            `json:"zone,omitempty"` // Availability Zone, as far as it is known: of an instance it is EC2 that names it
 }
 
 // Registered reports whether a listed target is registered. One that drains
