@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
 )
 
 // The top of the repository, and the page that leads to all others.
@@ -194,6 +195,33 @@ func TestFleetFilesInDocs(t *testing.T) {
 	}
 	if files == 0 {
 		t.Error("no fleet file was found")
+	}
+}
+
+var firstCell = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+
+// The tables of outcomes and of their reasons name what there is.
+func TestOutcomesInDocs(t *testing.T) {
+	content, err := os.ReadFile(top + "/docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range health.Outcomes() {
+		if !strings.Contains(string(content), "\n| `"+string(o)+"` |") {
+			t.Errorf("troubleshooting.md does not say what %s points at", o)
+		}
+	}
+	_, table, _ := strings.Cut(string(content), "\n| reason contains |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	reasons := firstCell.FindAllStringSubmatch(table, -1)
+	source := goSource(t)
+	for _, match := range reasons {
+		if !strings.Contains(source, match[1]) {
+			t.Errorf("troubleshooting.md explains the reason %q, which nothing gives", match[1])
+		}
+	}
+	if len(reasons) < 5 {
+		t.Errorf("only %d reasons were found", len(reasons))
 	}
 }
 
