@@ -6,7 +6,7 @@ FLEET ?= testdata/fleet.yaml
 RACE ?=
 # How long make fuzz takes for each parser.
 FUZZTIME ?= 60s
-GO_BUILD = CGO_ENABLED=0 go build -tags lambda.norpc -trimpath -ldflags="-s -w"
+GO_BUILD = CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 CDK = node_modules/.bin/cdk
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -57,9 +57,11 @@ fuzz: ## every parser of what comes from the network, a minute each; FUZZTIME=10
 	done
 
 .PHONY: build
-build: ## the functions for Lambda, in dist/; ARCH=amd64 to change
-	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o dist/prober/bootstrap ./functions/prober
-	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o dist/reconciler/bootstrap ./functions/reconciler
+build: ## the functions for Lambda, in dist/; ARCH=amd64 to change; the commands for this machine, in dist/bin/
+	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -tags lambda.norpc -o dist/prober/bootstrap ./functions/prober
+	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -tags lambda.norpc -o dist/reconciler/bootstrap ./functions/reconciler
+	$(GO_BUILD) -o dist/bin/radwitness-prober ./functions/prober
+	$(GO_BUILD) -o dist/bin/radwitness ./functions/reconciler
 
 .PHONY: lint
 lint: ## gofmt, golangci-lint (go vet, staticcheck and more), and go.mod in order

@@ -58,11 +58,13 @@ func (c console) login(ctx context.Context, cmd *cli.Command) (*account, error) 
 		probes: cmp.Or(cmd.String("probes-table"), c.variable("RADWITNESS_PROBES_TABLE")),
 		health: cmp.Or(cmd.String("health-table"), c.variable("RADWITNESS_HEALTH_TABLE")),
 	}
-	a.aws, err = bootstrap.AWS(ctx, config.WithSharedConfigProfile(cmd.String("profile")), config.WithRegion(cmd.String("region")))
+	a.aws, err = bootstrap.AWS(ctx,
+		config.WithSharedConfigProfile(cmd.String("profile")), config.WithRegion(cmd.String("region")),
+		config.WithLogger(logging.Nop{}), // an operator can do nothing about what the SDK finds odd
+	)
 	if err != nil {
 		return nil, err
 	}
-	a.aws.Logger = logging.Nop{} // what the SDK finds odd is nothing that an operator can do about
 	a.aws.Region = cmp.Or(a.aws.Region, regionOf(f))
 	if _, err := a.aws.Credentials.Retrieve(ctx); err != nil {
 		return nil, noCredentialsError{err}

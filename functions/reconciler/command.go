@@ -86,6 +86,7 @@ func (c console) root() *cli.Command {
 		ErrWriter:                       c.err,
 		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // run does that
 		OnUsageError:                    usageError,
+		ShellComplete:                   c.complete,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
 				return fmt.Errorf("there is no command %q; radwitness -h lists them", cmd.Args().First())
@@ -115,23 +116,36 @@ func noArguments(cmd *cli.Command) error {
 	return nil
 }
 
-// complete suggests flags, and the names of the fleet where they may stand.
-func (c console) complete(ctx context.Context, cmd *cli.Command) {
+// complete suggests commands and flags, and the names of the fleet where they may
+// stand.
+func (c console) complete(_ context.Context, cmd *cli.Command) {
+	typed := c.args[:len(c.args)-1] // without the flag that asks for suggestions
 	last := ""
-	if n := len(c.args); n > 1 {
-		last = c.args[n-2] // before the flag that asks for suggestions
+	if len(typed) > 0 {
+		last = typed[len(typed)-1]
 	}
-	switch flag := strings.TrimLeft(last, "-"); {
-	case flag == "group" && flag != last:
+	switch {
+	case last == "-group" || last == "--group":
 		for _, g := range c.fleetOrNone(cmd).Groups {
 			_, _ = fmt.Fprintln(c.out, g.Name)
 		}
-	case slices.Contains([]string{"drain", "undrain"}, cmd.Name) && last == cmd.Name:
+	case strings.HasPrefix(last, "-"):
+		dashes := last[:min(2, len(last)-len(strings.TrimLeft(last, "-")))]
+		for _, f := range append(slices.Clone(cmd.Flags), cmd.VisiblePersistentFlags()...) {
+			usage := ""
+			if doc, ok := f.(cli.DocGenerationFlag); ok {
+				usage = strings.ReplaceAll(doc.GetUsage(), "`", "")
+			}
+			_, _ = fmt.Fprintf(c.out, "%s%s:%s\n", dashes, f.Names()[0], usage)
+		}
+	case last == "drain" || last == "undrain":
 		for _, name := range operator.ServerNames(c.fleetOrNone(cmd)) {
 			_, _ = fmt.Fprintln(c.out, name)
 		}
 	default:
-		cli.DefaultCompleteWithFlags(ctx, cmd)
+		for _, sub := range cmd.VisibleCommands() {
+			_, _ = fmt.Fprintf(c.out, "%s:%s\n", sub.Name, sub.Usage)
+		}
 	}
 }
 

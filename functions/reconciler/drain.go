@@ -22,8 +22,8 @@ func (c console) drain() *cli.Command {
 		Description: "SERVER is a name, or GROUP/NAME where several groups have one. It is still probed, and comes back by itself.\n" +
 			"Exit code: 0 it is out, 2 refused or not out yet.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "for", Required: true, Usage: "how long, as 90m, 2h or 1d, from 1m to 30d: `TIME`"},
-			&cli.StringFlag{Name: "reason", Required: true, Usage: "why, for others to read: `TEXT`"},
+			&cli.StringFlag{Name: "for", Required: true, Usage: "`TIME` to stay out, as 90m, 2h or 1d; from 1m to 30d"},
+			&cli.StringFlag{Name: "reason", Required: true, Usage: "`TEXT` for others to read"},
 			&cli.BoolFlag{Name: "force", Usage: "even if too few servers are left, and in place of an earlier order"},
 			waitFlag(),
 		},

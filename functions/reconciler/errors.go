@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ssocreds"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // noCredentialsError says that no call can be made.
@@ -28,6 +28,7 @@ func explain(ctx context.Context, err error) string {
 	_, ssoExpired := errors.AsType[*ssocreds.InvalidTokenError](err)
 	_, noProfile := errors.AsType[config.SharedConfigProfileNotExistError](err)
 	_, noCredentials := errors.AsType[noCredentialsError](err)
+	_, unsent := errors.AsType[*smithyhttp.RequestSendError](err)
 	operation, isOperation := errors.AsType[*smithy.OperationError](err)
 	switch {
 	case ctx.Err() != nil:
@@ -42,8 +43,8 @@ func explain(ctx context.Context, err error) string {
 		return fmt.Sprintf("there are no AWS credentials: set AWS_PROFILE or -profile, log in with aws sso login, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (%s)", text)
 	case isAPI && (strings.HasPrefix(api.ErrorCode(), "AccessDenied") || strings.HasPrefix(api.ErrorCode(), "Unauthorized")):
 		return fmt.Sprintf("these AWS credentials may not do that; docs/commands.md lists what the command needs (%s)", api.ErrorMessage())
-	case isOperation && errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s cannot be reached: is AWS_ENDPOINT_URL right, and does it still run? (%s)", operation.Service(), text)
+	case isOperation && unsent:
+		return fmt.Sprintf("%s cannot be reached from here: check network, proxy, region and AWS_ENDPOINT_URL (%s)", operation.Service(), text)
 	}
 	return text
 }

@@ -23,7 +23,7 @@ func (c console) timeline() *cli.Command {
 		Usage: "what happened, as text or as a picture",
 		Flags: []cli.Flag{
 			groupFlag(),
-			&cli.StringFlag{Name: "since", Value: "24h", Usage: "how far back, as 90m, 24h or 7d; 90d is the longest `TIME`"},
+			&cli.StringFlag{Name: "since", Value: "24h", Usage: "`TIME` to look back, as 90m, 24h or 7d; 90d at most"},
 			&cli.StringFlag{Name: "svg", Usage: "write a picture of one group to `FILE`"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {

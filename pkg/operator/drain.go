@@ -56,7 +56,7 @@ type Carried struct {
 func (o *Operator) Drain(ctx context.Context, order Order) (Carried, error) {
 	switch {
 	case order.For < MinDrain || order.For > MaxDrain:
-		return Carried{}, fmt.Errorf("a drain takes from %s to %s, not %s; for good, write admin: out in fleet.yaml", short(MinDrain), short(MaxDrain), order.For)
+		return Carried{}, fmt.Errorf("a drain takes from 1m to 30d, not %v; for good, write admin: out in fleet.yaml", order.For)
 	case strings.TrimSpace(order.Reason) == "":
 		return Carried{}, errors.New("a drain needs a reason: others will ask")
 	}
@@ -114,7 +114,7 @@ func permitted(v *reconciler.View, s fleet.Server, force bool, now time.Time) er
 	}
 	if verdict, _ := v.Decision.Verdict(s.Name); verdict.Standing == health.StandingDrained {
 		order := v.Remembered.Drains[s.Name]
-		return fmt.Errorf("%w: %s is drained for another %s (%s); -force puts this order in its place", ErrRefused, s.Name, short(order.Until.Sub(now)), order.Reason)
+		return fmt.Errorf("%w: %s is drained for another %s (%s); -force puts this order in its place", ErrRefused, s.Name, Short(order.Until.Sub(now)), order.Reason)
 	}
 	members := slices.Clone(v.Members)
 	for i := range members {
@@ -201,12 +201,11 @@ func (o *Operator) await(ctx context.Context, g fleet.Group, s fleet.Server, c C
 		now := o.now()
 		server := newServer(v, s, now, silent(v, now))
 		c.Registered, c.Membership, c.TookSeconds = server.Registered, server.Membership, now.Sub(at).Seconds()
-		c.Done = carriedOut(server, len(g.TargetGroups))
-		switch {
-		case c.Done && server.Membership != health.In && !c.Drained:
-			c.Note = fmt.Sprintf("%s is %s: %s", s.Name, server.Standing, server.Next)
-			return c, nil
-		case c.Done:
+		if c.Done = carriedOut(server, len(g.TargetGroups)); c.Done {
+			c.Note = ""
+			if server.Membership != health.In && !c.Drained {
+				c.Note = fmt.Sprintf("%s is %s: %s", s.Name, server.Standing, server.Next)
+			}
 			return c, nil
 		}
 		c.Note = obstacle(v, now)

@@ -211,7 +211,7 @@ func overlay(list []Span, d interval) []Span {
 
 // marks are what happened in a group, oldest first.
 func marks(past store.History, from, to time.Time) []Mark {
-	var list []Mark
+	list := []Mark{} // an empty list in JSON, too
 	add := func(at time.Time, kind MarkKind, server, text string) {
 		if !at.Before(from) && !at.After(to) {
 			list = append(list, Mark{At: at.UTC(), Kind: kind, Server: server, Text: text})
@@ -220,7 +220,7 @@ func marks(past store.History, from, to time.Time) []Mark {
 	for i, t := range past.Transitions {
 		switch {
 		case t.Rule == store.RuleOrder && t.To == store.Drained:
-			add(t.At, MarkDrain, t.Server, fmt.Sprintf("drained for %s: %s", short(t.HeldUntil.Sub(t.At)), t.Reason))
+			add(t.At, MarkDrain, t.Server, fmt.Sprintf("drained for %s: %s", Short(t.HeldUntil.Sub(t.At)), t.Reason))
 			if !replaced(past.Transitions[i+1:], t) {
 				add(t.HeldUntil, MarkUndrain, t.Server, "the drain ended by itself")
 			}
@@ -236,7 +236,7 @@ func marks(past store.History, from, to time.Time) []Mark {
 				text += " (" + why + ")"
 			}
 			if !t.HeldUntil.IsZero() {
-				text += ", held for " + short(t.HeldUntil.Sub(t.At))
+				text += ", held for " + Short(t.HeldUntil.Sub(t.At))
 			}
 			add(t.At, MarkTransition, t.Server, text)
 		}

@@ -29,7 +29,7 @@ func (p prospect) next() (text string, at time.Time) {
 	case p.verdict.Standing == health.StandingDrained && p.drain == nil:
 		return "stays out until admin: out leaves fleet.yaml", time.Time{}
 	case p.verdict.Standing == health.StandingDrained:
-		return "the drain ends in " + short(p.drain.Until.Sub(p.now)) + "; then its state counts again", p.drain.Until
+		return "the drain ends in " + Short(p.drain.Until.Sub(p.now)) + "; then its state counts again", p.drain.Until
 	case p.verdict.Row == "":
 		return "stays as it is until its row in table health is mended", time.Time{}
 	case p.silent:
@@ -66,7 +66,7 @@ func (p prospect) falls() (string, time.Time) {
 		took = p.check.Budget()
 	}
 	at := p.row.LastFailure.Add(took + time.Duration(left)*(p.check.FastInterval+took))
-	return fmt.Sprintf("down after %s (about %s)", count(left, "more failure", "more failures"), short(at.Sub(p.now))), at
+	return fmt.Sprintf("down after %s (about %s)", count(left, "more failure", "more failures"), Short(at.Sub(p.now))), at
 }
 
 // proves is the way of a server in hold-down.
@@ -81,7 +81,7 @@ func (p prospect) proves() (string, time.Time) {
 	case !p.now.Before(p.state.HeldUntil):
 		return held + "up on the next success", p.tick()
 	}
-	return held + "up in " + short(p.state.HeldUntil.Sub(p.now)) + " if it keeps answering", p.state.HeldUntil
+	return held + "up in " + Short(p.state.HeldUntil.Sub(p.now)) + " if it keeps answering", p.state.HeldUntil
 }
 
 // recovers is the way of a server that is down.
@@ -95,7 +95,7 @@ func (p prospect) recovers() (string, time.Time) {
 	case health.Keep:
 		return "kept until the servers that are up stop failing; " + own, p.tick()
 	}
-	return fmt.Sprintf("%s, up %s after that", own, short(hold)), p.tick()
+	return fmt.Sprintf("%s, up %s after that", own, Short(hold)), p.tick()
 }
 
 // tick is when the check is made next; zero if that is past.

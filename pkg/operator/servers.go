@@ -40,7 +40,7 @@ type Counters struct {
 	Method  fleet.Method `json:"method"`
 
 	State             health.Status `json:"state"`
-	DurationSeconds   float64       `json:"duration_s"`          // of the state
+	DurationSeconds   float64       `json:"duration_s"`          // of the state; 0 if it is unknown
 	PreviousState     string        `json:"previous_state"`      // unknown if the history does not say
 	PreviousSeconds   float64       `json:"previous_duration_s"` // of the state before
 	DeadSeconds       float64       `json:"dead_s"`              // in state down, since ServersReport.Since
@@ -142,8 +142,11 @@ func newCounters(v *reconciler.View, s fleet.Server, p fleet.Probe, past store.H
 			c.QuarantineCount++
 		}
 	}
-	c.DurationSeconds = runs[len(runs)-1].To.Sub(runs[len(runs)-1].From).Seconds()
 	c.PreviousState = string(health.Unknown)
+	if c.State == health.Unknown {
+		return c // whatever the history says, it is about another machine
+	}
+	c.DurationSeconds = runs[len(runs)-1].To.Sub(runs[len(runs)-1].From).Seconds()
 	if len(runs) > 1 {
 		before := runs[len(runs)-2]
 		c.PreviousState, c.PreviousSeconds = before.Status, before.To.Sub(before.From).Seconds()

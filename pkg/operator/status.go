@@ -197,7 +197,7 @@ func warnings(v *reconciler.View, g Group, now time.Time, quiet bool) []string {
 	case v.Newest.IsZero():
 		add("no probe of this group is recorded: does the prober run, and with this fleet.yaml?")
 	case quiet:
-		add("the prober is silent: the newest probe is %s old; nobody is moved meanwhile", short(now.Sub(v.Newest)))
+		add("the prober is silent: the newest probe is %s old; nobody is moved meanwhile", Short(now.Sub(v.Newest)))
 	}
 	switch {
 	case g.PassError != "":
@@ -225,7 +225,7 @@ func warnings(v *reconciler.View, g Group, now time.Time, quiet bool) []string {
 	}
 	for _, s := range g.Servers {
 		if s.Drain != nil && s.Drain.Until != nil && s.Drain.Until.Sub(now) <= drainWarning {
-			add("the drain of %s ends in %s", s.Name, short(s.Drain.Until.Sub(now)))
+			add("the drain of %s ends in %s", s.Name, Short(s.Drain.Until.Sub(now)))
 		}
 	}
 	return list

@@ -23,27 +23,20 @@ func names[T any](list []T, name func(T) string) string {
 	return strings.Join(words, ", ")
 }
 
-// short is a duration to be read at a glance: in its two largest units.
-func short(d time.Duration) string {
-	d = max(0, d)
+// Short is a duration to be read at a glance: in its two largest units.
+func Short(d time.Duration) string {
 	const day = 24 * time.Hour
+	d = max(0, d).Round(time.Second)
+	if d >= day {
+		d = d.Round(time.Hour)
+	}
 	switch {
 	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
+		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
-		d = d.Round(time.Second)
-		return pair(int(d/time.Minute), "m", int(d%time.Minute/time.Second), "s")
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
 	case d < day:
-		d = d.Round(time.Minute)
-		return pair(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "m")
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	d = d.Round(time.Hour)
-	return pair(int(d/day), "d", int(d%day/time.Hour), "h")
-}
-
-func pair(n int, unit string, m int, smaller string) string {
-	if m == 0 {
-		return fmt.Sprintf("%d%s", n, unit)
-	}
-	return fmt.Sprintf("%d%s%d%s", n, unit, m, smaller)
+	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }

@@ -1,6 +1,7 @@
 // Package store keeps the two DynamoDB tables: probes, which only the prober
-// writes, and health, which only the reconciler writes. Both have the group as
-// partition key, so all records of a group are in one stream shard, in order.
+// writes, and health, which only the reconciler writes, but for the drains of an
+// operator. Both have the group as partition key, so all records of a group are
+// in one stream shard, in order.
 //
 // Rows are made to be read in the DynamoDB console: plain attribute names,
 // times as RFC 3339 UTC with milliseconds, which also sort as strings.

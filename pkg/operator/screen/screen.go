@@ -4,9 +4,9 @@
 package screen
 
 import (
-	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +15,14 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"radwitness/pkg/health"
+	"radwitness/pkg/operator"
 )
 
 // Screen draws.
 type Screen struct {
 	Renderer *lipgloss.Renderer // knows whether there are colours
 	Location *time.Location     // of the times of day
+	Width    int                // columns of the terminal; 0 is as many as it takes
 }
 
 // New is a screen for an output, in the machine's time zone.
@@ -87,6 +89,24 @@ func (s Screen) columns(headers []string, rows [][]string) string {
 	return trimLines(t.String())
 }
 
+// fitted is a table without the columns that there is no room for. spare are
+// those that can be done without, the first to go first.
+func (s Screen) fitted(headers []string, rows [][]string, spare ...string) string {
+	text := s.columns(headers, rows)
+	for _, name := range spare {
+		if s.Width == 0 || lipgloss.Width(text) <= s.Width {
+			break
+		}
+		i := slices.Index(headers, name)
+		headers = slices.Delete(slices.Clone(headers), i, i+1)
+		for n, row := range rows {
+			rows[n] = slices.Delete(slices.Clone(row), i, i+1)
+		}
+		text = s.columns(headers, rows)
+	}
+	return text
+}
+
 // trimLines takes away the blanks that a table ends its lines with.
 func trimLines(text string) string {
 	var b strings.Builder
@@ -96,27 +116,12 @@ func trimLines(text string) string {
 	return b.String()
 }
 
-// age is how long something has lasted, in its two largest units.
-func age(d time.Duration) string {
-	d = max(0, d).Round(time.Second)
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-}
-
 // since is the age of a time; a dash if there is none.
 func since(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	return age(now.Sub(*t))
+	return operator.Short(now.Sub(*t))
 }
 
 // clock is a time of day, with the date where it is not today.

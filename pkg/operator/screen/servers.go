@@ -19,7 +19,7 @@ func (s Screen) Servers(r operator.ServersReport) string {
 		}
 	}
 	b.WriteString(s.faint(fmt.Sprintf("dead and quarantined: in the %s since %s; counters: since the row of the server began",
-		age(r.At.Sub(r.Since)), r.Since.In(s.Location).Format("2006-01-02 15:04 MST"))) + "\n")
+		operator.Short(r.At.Sub(r.Since)), r.Since.In(s.Location).Format("2006-01-02 15:04 MST"))) + "\n")
 	return b.String()
 }
 
@@ -37,7 +37,7 @@ func (s Screen) counters(group string, c operator.Counters) string {
 	if c.Quarantined {
 		yes = s.doubt("yes")
 	}
-	lasted := func(seconds float64) string { return age(time.Duration(seconds * float64(time.Second))) }
+	lasted := func(seconds float64) string { return operator.Short(time.Duration(seconds * float64(time.Second))) }
 	previous := lasted(c.PreviousSeconds) + " " + c.PreviousState
 	if c.PreviousState == string(health.Unknown) {
 		previous = "unknown"

@@ -37,12 +37,12 @@ func (s Screen) headline(g operator.Group, now time.Time) string {
 	if g.FailOpen {
 		open = "; " + s.bad("FAIL-OPEN")
 		if g.FailOpenSince != nil {
-			open += fmt.Sprintf(" since %s (%s)", s.clock(*g.FailOpenSince, now), age(now.Sub(*g.FailOpenSince)))
+			open += fmt.Sprintf(" since %s (%s)", s.clock(*g.FailOpenSince, now), operator.Short(now.Sub(*g.FailOpenSince)))
 		}
 	}
 	newest := "never"
 	if g.NewestRound != nil {
-		newest = age(now.Sub(*g.NewestRound)) + " ago"
+		newest = operator.Short(now.Sub(*g.NewestRound)) + " ago"
 	}
 	return fmt.Sprintf("%s (%s)  %s: %s\n  registered %d of %d, wanted %d; %s%s; newest probe %s\n",
 		s.bold(g.Name), s.modeWord(string(g.Mode)), word, g.Meaning, g.Registered, len(g.Servers), g.Desired, floor, open, newest)
@@ -66,7 +66,8 @@ func (s Screen) servers(g operator.Group, now time.Time) string {
 			rows = append(rows, cells("    "+string(c.Method), "  "+string(c.Status), c.Since, "", c, c.HeldUntil))
 		}
 	}
-	return s.columns([]string{"  server", "address", "state", "since", "targets", "last outcome", "p50/p99 ms", "streak", "held until"}, rows)
+	headers := []string{"  server", "address", "state", "since", "targets", "last outcome", "p50/p99 ms", "streak", "held until"}
+	return s.fitted(headers, rows, "address", "p50/p99 ms", "streak")
 }
 
 // worstCheck is the check that a server's standing comes from.
@@ -120,7 +121,7 @@ func (s Screen) explanations(g operator.Group, now time.Time) string {
 		}
 		next := server.Next
 		if server.NextAt != nil && server.NextAt.After(now) {
-			next += " (" + s.clock(*server.NextAt, now) + " at the earliest)"
+			next += ", at " + s.clock(*server.NextAt, now) + " at the earliest"
 		}
 		fmt.Fprintf(&b, "  %s %s: %s\n    %s %s\n", s.by(server.Standing, mark(server.Standing)), s.bold(server.Name), why, s.faint("next:"), next)
 	}

@@ -32,7 +32,7 @@ func (s Screen) timelineOf(t operator.Timeline) string {
 		rows = append(rows, []string{"  " + lane.Row, s.strip(lane, t.From, t.To)})
 	}
 	b.WriteString(s.columnsOnly(rows))
-	b.WriteString(s.faint(fmt.Sprintf("  one sign is %s: + up, X down, ~ hold-down, - drained, ? unknown", age(t.To.Sub(t.From)/stripWidth))) + "\n")
+	b.WriteString(s.faint(fmt.Sprintf("  one sign is %s: + up, X down, ~ hold-down, - drained, ? unknown", operator.Short(t.To.Sub(t.From)/stripWidth))) + "\n")
 	if len(t.Marks) == 0 {
 		return b.String() + "  nothing happened\n"
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
 
 	"radwitness/pkg/operator"
 )
@@ -33,6 +35,7 @@ type watch struct {
 
 	report operator.Report
 	err    error // why there is no newer one
+	height int   // of the window; 0 while it is not known
 }
 
 // Messages to the screen.
@@ -62,6 +65,8 @@ func (m watch) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Tick(m.interval, func(time.Time) tea.Msg { return again{} })
 	case again:
 		return m, m.look
+	case tea.WindowSizeMsg:
+		m.screen.Width, m.height = msg.Width, msg.Height
 	case tea.KeyMsg:
 		if key := msg.String(); key == "q" || key == "ctrl+c" || key == "esc" {
 			return m, tea.Quit
@@ -82,5 +87,12 @@ func (m watch) View() string {
 	if m.report.At.IsZero() {
 		return bottom
 	}
-	return m.screen.Status(m.report) + "\n" + bottom
+	wrap := m.screen.Renderer.NewStyle().Width(m.screen.Width).MaxWidth(m.screen.Width)
+	bottom = wrap.Render(bottom)
+	lines := strings.Split(wrap.Render(m.screen.Status(m.report)), "\n")
+	if room := m.height - lipgloss.Height(bottom) - 1; m.height > 0 && len(lines) > room {
+		// A screen that is too small would lose its top, which matters most.
+		lines = append(lines[:max(0, room-1)], m.screen.doubt("the rest does not fit: -group GROUP shows one group"))
+	}
+	return strings.Join(append(lines, bottom), "\n")
 }
