@@ -81,12 +81,15 @@ func (c console) newDoctor(ctx context.Context, cmd *cli.Command) (*doctor.Docto
 			return nil, fmt.Errorf("group %q is not in the fleet", name)
 		}
 	}
+	if c.stack(a.fleet) == "" {
+		return nil, errors.New("it is not known which stack to examine: the fleet file has no section deploy, so set RADWITNESS_STACK to the stack's name")
+	}
 	if err := a.checkHome(ctx); err != nil {
 		return nil, err
 	}
 	if a.probes == "" || a.health == "" {
 		err := c.adopt(ctx, cmd, a)
-		if _, answered := errors.AsType[smithy.APIError](err); err != nil && !answered && c.stack(a.fleet) != "" {
+		if _, answered := errors.AsType[smithy.APIError](err); err != nil && !answered {
 			return nil, err
 		}
 	}
@@ -141,7 +144,8 @@ func (a *account) checkHome(ctx context.Context) error {
 	case a.aws.Region != region:
 		return fmt.Errorf("the target groups are in %s, and the AWS configuration says %s: use -region %[1]s", region, a.aws.Region)
 	case aws.ToString(out.Account) != id:
-		return fmt.Errorf("the target groups are in account %s, and these credentials are of account %s: choose another profile with -profile", id, aws.ToString(out.Account))
+		return fmt.Errorf("the target groups are in account %s, and these credentials are of account %s: choose another profile with -profile",
+			id, aws.ToString(out.Account))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"radwitness/pkg/doctor"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/operator"
@@ -31,6 +32,7 @@ func outputs() map[string]any {
 		"plan":     reconciler.PlanReport{},
 		"timeline": operator.Timelines{},
 		"drain":    operator.Carried{}, // and undrain
+		"doctor":   doctor.Report{},
 	}
 }
 
@@ -59,7 +61,7 @@ func TestSchemasAreUpToDate(t *testing.T) {
 func schemaOf(t *testing.T, v any) *invopop.Schema {
 	t.Helper()
 	r := &invopop.Reflector{Anonymous: true, Mapper: words}
-	for _, dir := range []string{"operator", "reconciler", "balancer"} {
+	for _, dir := range []string{"doctor", "operator", "reconciler", "balancer"} {
 		if err := r.AddGoComments("radwitness/pkg/"+dir, "../../pkg/"+dir); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,8 @@ func words(t reflect.Type) *invopop.Schema {
 			health.StandingDrained, health.StandingStale, health.StandingUnknown, health.StandingSolid, health.StandingInDoubt,
 			health.StandingHoldDown, health.StandingDown,
 		},
-		reflect.TypeFor[store.Pass](): {store.PassPending, store.PassDone, store.PassFailed},
+		reflect.TypeFor[doctor.Level](): {doctor.OK, doctor.Warn, doctor.Fail},
+		reflect.TypeFor[store.Pass]():   {store.PassPending, store.PassDone, store.PassFailed},
 		reflect.TypeFor[operator.MarkKind](): {
 			operator.MarkTransition, operator.MarkRegister, operator.MarkDeregister, operator.MarkWithheld,
 			operator.MarkFailOpenBegin, operator.MarkFailOpenEnd, operator.MarkDrain, operator.MarkUndrain,

@@ -48,13 +48,25 @@ func (v verdict) by(mend string) verdict {
 	return v
 }
 
-// Checks lists all checks, in the order of docs/doctor.md.
-func Checks() []Check {
-	var all []Check
-	for _, list := range [][]Check{targetGroupChecks(), zoneChecks(), targetChecks(), serverChecks(), secretChecks(), stackChecks(), streamChecks(), gapChecks()} {
-		all = append(all, list...)
+// Section is checks of one kind.
+type Section struct {
+	Title  string
+	Checks []Check
+}
+
+// Sections lists all checks, as docs/doctor.md does.
+func Sections() []Section {
+	return []Section{
+		{"Target group and load balancer", targetGroupChecks()},
+		{"The load balancer's own health check", healthChecks()},
+		{"Zones", zoneChecks()},
+		{"Targets", targetChecks()},
+		{"Probes and passes", probeChecks()},
+		{"Secrets", secretChecks()},
+		{"Functions, schedule and tables", stackChecks()},
+		{"Stream", streamChecks()},
+		{"What could not be read", gapChecks()},
 	}
-	return all
 }
 
 // ofTargetGroups makes a check of all target groups that are there.
@@ -96,6 +108,31 @@ func ofFunctions(look func(*Facts, *Function) []verdict) func(*Facts) []judged {
 		}
 		return list
 	}
+}
+
+// ofBoth makes a check of both functions that says once what is so of both.
+func ofBoth(look func(*Facts, *Function) []verdict) func(*Facts) []judged {
+	return one("functions", func(f *Facts) []verdict {
+		var list []verdict
+		names := map[string][]string{} // of the functions, by what is said of them
+		for _, fn := range []*Function{f.Prober, f.Reconciler} {
+			if fn == nil || fn.Missing {
+				continue
+			}
+			for _, v := range look(f, fn) {
+				if names[v.says] == nil {
+					list = append(list, v)
+				}
+				names[v.says] = append(names[v.says], fn.Name)
+			}
+		}
+		for i, v := range list {
+			if v.level != OK && len(names[v.says]) == 1 {
+				list[i].says = names[v.says][0] + ": " + v.says
+			}
+		}
+		return list
+	})
 }
 
 // one makes a check of a single subject.

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 // Pages of other AWS guides.
 const (
-	pageSecret      = "https://docs.aws.amazon.com/secretsmanager/latest/userguide/retrieving-secrets.html"
 	pageStates      = "https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html"
 	pageConcurrency = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"
 	pageTimeout     = "https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"
@@ -37,67 +35,13 @@ func everyMinute() []string {
 	return []string{"cron(* * * * ? *)", "rate(1 minute)", "rate(1 minutes)"}
 }
 
-func secretChecks() []Check {
-	return []Check{
-		{
-			Name:     "secret",
-			Looks:    "Every secret that a server uses can be read, and is well-formed.",
-			Why:      "The prober cannot probe without it.",
-			Mend:     `Store {"shared_secret": "...", "username": "...", "password": "..."}, from a file: aws secretsmanager put-secret-value --secret-id ID --secret-string file://secret.json`,
-			Source:   pageSecret,
-			subjects: ofCredentials(checkSecret),
-		},
-		{
-			Name:     "secret-length",
-			Looks:    "The shared secret has 16 octets or more.",
-			Why:      "A short one can be guessed offline from one packet.",
-			Mend:     "Change it on the servers and in the secret; the prober tries both versions for a week (docs/probing.md)",
-			Source:   "https://datatracker.ietf.org/doc/html/rfc2865#section-3",
-			subjects: ofCredentials(checkSecretLength),
-		},
-	}
-}
-
-// ofCredentials makes a check of all credentials that were given to us.
-func ofCredentials(look func(*Credential) []verdict) func(*Facts) []judged {
-	return func(f *Facts) []judged {
-		var list []judged
-		for _, c := range f.Credentials {
-			if !c.Unknown {
-				list = append(list, judged{subject{name: "credentials " + c.Name}, look(c)})
-			}
-		}
-		return list
-	}
-}
-
-func checkSecret(c *Credential) []verdict {
-	switch {
-	case c.Err != nil:
-		return []verdict{fail("%s", reason(c.Err))}
-	case c.Needed && !c.Account:
-		return []verdict{fail("username and password are missing, and a server's probe logs in")}
-	}
-	return []verdict{ok("can be read")}
-}
-
-func checkSecretLength(c *Credential) []verdict {
-	switch {
-	case c.Err != nil:
-		return nil
-	case c.Short:
-		return []verdict{warn("the shared secret has less than %d octets", minSecret)}
-	}
-	return []verdict{ok("%d octets or more", minSecret)}
-}
-
 func stackChecks() []Check {
 	return []Check{
 		{
 			Name:     "function",
 			Looks:    "Both functions are there, active and up to date.",
 			Why:      "Without the prober nothing is known, without the reconciler nothing is done.",
-			Mend:     "make deploy; aws lambda get-function-configuration --function-name {FUNCTION} says more",
+			Mend:     "make deploy; what is wrong says: aws lambda get-function-configuration --function-name {FUNCTION}",
 			Source:   pageStates,
 			subjects: ofFunctions(checkFunction),
 		},
@@ -105,7 +49,7 @@ func stackChecks() []Check {
 			Name:     "concurrency",
 			Looks:    "The functions may run: no reserved concurrency, or enough for every shard.",
 			Why:      "With 0 a function is switched off, as docs/deploy.md does to stop everything at once.",
-			Mend:     "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5 (or delete-function-concurrency)",
+			Mend:     "aws lambda put-function-concurrency --function-name {FUNCTION} --reserved-concurrent-executions 5",
 			Source:   pageConcurrency,
 			subjects: ofFunctions(checkConcurrency),
 		},
@@ -118,12 +62,13 @@ func stackChecks() []Check {
 			subjects: ofFunctions(checkTimeout),
 		},
 		{
-			Name:     "environment",
-			Looks:    "The functions work on the tables that these commands read.",
-			Why:      "What is shown here would be about something else.",
-			Mend:     "Unset RADWITNESS_PROBES_TABLE and RADWITNESS_HEALTH_TABLE, so that the deployed tables are found, or choose the stack with RADWITNESS_STACK",
+			Name:  "environment",
+			Looks: "The functions work on the tables that these commands read.",
+			Why:   "What is shown here would be about something else.",
+			Mend: "Unset RADWITNESS_PROBES_TABLE and RADWITNESS_HEALTH_TABLE, so that the deployed tables are found, or choose the stack " +
+				"with RADWITNESS_STACK",
 			Source:   pageDeploy,
-			subjects: ofFunctions(checkEnvironment),
+			subjects: ofBoth(checkEnvironment),
 		},
 		{
 			Name:     "fleet-version",
@@ -131,13 +76,14 @@ func stackChecks() []Check {
 			Why:      "What is in the file alone does not count yet.",
 			Mend:     "make diff, make deploy; or give these commands the file that is deployed",
 			Source:   pageDeploy,
-			subjects: ofFunctions(checkFleetVersion),
+			subjects: ofBoth(checkFleetVersion),
 		},
 		{
-			Name:     "schedule",
-			Looks:    "Every shard's schedule is there, enabled, and invokes the prober every minute.",
-			Why:      "Nothing else starts the prober.",
-			Mend:     "make deploy with deploy.schedule: true. If somebody switched it off by hand, CloudFormation sees no difference: enable it in the EventBridge Scheduler console, schedule group {STACK}",
+			Name:  "schedule",
+			Looks: "Every shard's schedule is there, enabled, and invokes the prober every minute.",
+			Why:   "Nothing else starts the prober.",
+			Mend: "make deploy with deploy.schedule: true. If somebody switched it off by hand, CloudFormation sees no difference: enable it " +
+				"in the EventBridge Scheduler console, schedule group {STACK}",
 			Source:   pageSchedules,
 			subjects: scheduleSubjects,
 		},
@@ -238,9 +184,6 @@ func checkTimeout(f *Facts, fn *Function) []verdict {
 }
 
 func checkEnvironment(f *Facts, fn *Function) []verdict {
-	if fn.Missing {
-		return nil
-	}
 	var list []verdict
 	for _, t := range []struct{ variable, ours string }{
 		{"RADWITNESS_PROBES_TABLE", f.ProbesTable}, {"RADWITNESS_HEALTH_TABLE", f.HealthTable},
@@ -256,12 +199,9 @@ func checkEnvironment(f *Facts, fn *Function) []verdict {
 }
 
 func checkFleetVersion(f *Facts, fn *Function) []verdict {
-	if fn.Missing {
-		return nil
-	}
 	switch deployed := fn.Environment["RADWITNESS_FLEET_VERSION"]; deployed {
 	case "":
-		return []verdict{warn("not checked: the function does not say which file it has; the next deployment makes it")}
+		return []verdict{warn("not checked: nothing says which file is deployed; the next deployment will")}
 	case f.FileVersion:
 		return []verdict{ok("version %s", deployed)}
 	default:
@@ -285,7 +225,7 @@ func checkSchedule(f *Facts, s *Schedule) verdict {
 		return fail("is not there")
 	case s.State == "":
 		return verdict{} // a gap says so
-	case s.State != schedulertypes.ScheduleStateEnabled && f.off():
+	case s.State != schedulertypes.ScheduleStateEnabled && f.Fleet.Deploy != nil && !f.Fleet.Deploy.Schedule:
 		return warn("is disabled, as fleet.yaml has it (deploy.schedule: false)")
 	case s.State != schedulertypes.ScheduleStateEnabled:
 		return fail("is disabled")
@@ -352,6 +292,3 @@ func queueSubjects(f *Facts) []judged {
 	}
 	return list
 }
-
-// fmtPort writes a port.
-func fmtPort(port int32) string { return fmt.Sprint(port) }

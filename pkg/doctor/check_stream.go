@@ -22,7 +22,7 @@ func streamChecks() []Check {
 			Name:     "stream-mapping",
 			Looks:    "The stream of table probes leads to the reconciler: one mapping, enabled, of the stream that the table has now.",
 			Why:      "The reconciler learns of probes by it alone.",
-			Mend:     "aws lambda update-event-source-mapping --uuid {UUID} --enabled; make deploy makes a missing one",
+			Mend:     "make deploy makes a missing one; enable one with: aws lambda update-event-source-mapping --uuid {UUID} --enabled",
 			Source:   pageStream,
 			subjects: one("stream", checkMapping),
 		},
@@ -56,6 +56,9 @@ func streamChecks() []Check {
 // streamFilter is the pattern that the stack gives the mapping.
 const streamFilter = `{"eventName":["INSERT","MODIFY"]}`
 
+// mappingEnabled is the state of a mapping that works.
+const mappingEnabled = "Enabled"
+
 // mapping is the only mapping of the reconciler; nil if there is none, or if it
 // is not known.
 func (f *Facts) mapping() *Mapping {
@@ -81,7 +84,7 @@ func checkMapping(f *Facts) []verdict {
 			by("aws lambda list-event-source-mappings --function-name {STACK}-reconciler, and delete the one that is not of table probes")}
 	case stream != "" && aws.ToString(m.EventSourceArn) != stream:
 		return []verdict{fail("it reads %s, and the table's stream is %s", aws.ToString(m.EventSourceArn), stream).by("make deploy")}
-	case aws.ToString(m.State) == "Enabled":
+	case aws.ToString(m.State) == mappingEnabled:
 		return []verdict{ok("is enabled")}
 	case slices.Contains([]string{"Creating", "Enabling", "Updating"}, aws.ToString(m.State)):
 		return []verdict{warn("is %s: look again in a minute", strings.ToLower(aws.ToString(m.State)))}
@@ -152,9 +155,9 @@ func gapChecks() []Check {
 		subjects: func(f *Facts) []judged {
 			var list []judged
 			for _, g := range f.Gaps {
-				v := warn("not checked: to read %s needs %s", g.What, g.Action)
+				v := warn("to read %s needs %s", g.What, g.Action)
 				if !g.Denied {
-					v = warn("not checked: %s could not be read: %s", g.What, reason(g.Err)).by("Try again, or look at it yourself")
+					v = warn("%s could not be read: %s", g.What, reason(g.Err)).by("Try again, or look at it yourself")
 				}
 				list = append(list, judged{subject{group: g.Group, name: g.Subject, fill: []string{"{ACTION}", g.Action}}, []verdict{v}})
 			}

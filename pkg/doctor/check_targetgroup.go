@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
@@ -46,13 +44,6 @@ const (
 	minDelay = 120
 	maxDelay = 300
 )
-
-// trafficPort is the health check port that is the target's own.
-const trafficPort = "traffic-port"
-
-// maxInitial is how long a target may take to pass the load balancer's own check.
-// AWS's defaults make it 150 s.
-const maxInitial = 180 * time.Second
 
 // accountingPorts are those of RFC 2866 section 3 and of the time before it.
 func accountingPorts() []int32 { return []int32{1813, 1646} }
@@ -112,17 +103,19 @@ func targetGroupChecks() []Check {
 			subjects: ofTargetGroups(checkPort),
 		},
 		{
-			Name:     "listener",
-			Looks:    "A listener of a Network Load Balancer that is active forwards UDP to the target group.",
-			Why:      "Without one the target group gets no traffic, and its targets no health checks.",
-			Mend:     "aws elbv2 create-listener --load-balancer-arn {LOAD_BALANCER} --protocol UDP --port 1812 --default-actions Type=forward,TargetGroupArn={ARN}",
+			Name:  "listener",
+			Looks: "A listener of a Network Load Balancer that is active forwards UDP to the target group.",
+			Why:   "Without one the target group gets no traffic, and its targets no health checks.",
+			Mend: "aws elbv2 create-listener --load-balancer-arn {LOAD_BALANCER} --protocol UDP --port 1812 --default-actions " +
+				"Type=forward,TargetGroupArn={ARN}",
 			Source:   pageListeners,
 			subjects: ofTargetGroups(checkListener),
 		},
 		{
-			Name:     "connection-termination",
-			Looks:    "Flows to a target end when its deregistration delay is over.",
-			Why:      "A flow stays with its target while it is not idle for 120 s. A NAS that sends from one port never is, and stays on a server that is out for ever.",
+			Name:  "connection-termination",
+			Looks: "Flows to a target end when its deregistration delay is over.",
+			Why: "A flow stays with its target while it is not idle for 120 s. A NAS that sends from one port never is, and stays on a " +
+				"server that is out for ever.",
 			Mend:     modify + "Key=" + attributeTermination + ",Value=true",
 			Source:   pageAttributes,
 			subjects: ofTargetGroups(checkTermination),
@@ -136,50 +129,29 @@ func targetGroupChecks() []Check {
 			subjects: ofTargetGroups(checkDelay),
 		},
 		{
-			Name:     "stickiness",
-			Looks:    "A group that is probed with EAP has stickiness by source address.",
-			Why:      "An EAP conversation is many requests to one server (RFC 3579 section 2). A NAS may send them from several ports, and each port is a flow of its own.",
+			Name:  "stickiness",
+			Looks: "A group that is probed with EAP has stickiness by source address.",
+			Why: "An EAP conversation is many requests to one server (RFC 3579 section 2). A NAS may send them from several ports, and each " +
+				"port is a flow of its own.",
 			Mend:     modify + "Key=stickiness.enabled,Value=true Key=stickiness.type,Value=source_ip",
 			Source:   pageAttributes,
 			subjects: ofTargetGroups(checkStickiness),
 		},
 		{
-			Name:     "client-address",
-			Looks:    "The servers see the addresses of the NAS: client IP preservation on, proxy protocol off.",
-			Why:      "A RADIUS server knows its clients, and their secrets, by source address (RFC 2865 section 3). A proxy protocol header makes datagrams that are not RADIUS.",
+			Name:  "client-address",
+			Looks: "The servers see the addresses of the NAS: client IP preservation on, proxy protocol off.",
+			Why: "A RADIUS server knows its clients, and their secrets, by source address (RFC 2865 section 3). A proxy protocol header " +
+				"makes datagrams that are not RADIUS.",
 			Mend:     modify + "Key=" + attributeClientIP + ",Value=true Key=" + attributeProxy + ",Value=false",
 			Source:   pageAttributes,
 			subjects: ofTargetGroups(checkClientAddress),
 		},
 		{
-			Name:     "dns-failover",
-			Looks:    "A zone leaves the load balancer's DNS name no sooner than the group fails open (fail_open.below).",
-			Why:      "Fewer healthy targets than this count take the zone out, for all target groups of the load balancer, while the group can well be served.",
-			Mend:     modify + "Key=" + attributeFailover + ",Value=1",
-			Source:   pageHealth,
-			subjects: ofTargetGroups(checkFailover),
-		},
-		{
-			Name:     "health-check-port",
-			Looks:    "The load balancer's own check asks a port that is open on the servers.",
-			Why:      "It cannot be over UDP. On the traffic port it opens a TCP connection to the RADIUS port, where most daemons do not listen: no target ever gets healthy.",
-			Mend:     "aws elbv2 modify-target-group --target-group-arn {ARN} --health-check-protocol TCP --health-check-port 22 (or any TCP port that is open while the host is up)",
-			Source:   pageChecks,
-			subjects: ofTargetGroups(checkHealthCheckPort),
-		},
-		{
-			Name:     "health-check-pace",
-			Looks:    "A new target can pass the load balancer's own check within 3 minutes.",
-			Why:      "That long a server that comes back gets no traffic, after its hold-down.",
-			Mend:     "aws elbv2 modify-target-group --target-group-arn {ARN} --health-check-interval-seconds 10 --healthy-threshold-count 2",
-			Source:   pageChecks,
-			subjects: ofTargetGroups(checkHealthCheckPace),
-		},
-		{
-			Name:     "vpc",
-			Looks:    "Target group and load balancer are in the prober's VPC.",
-			Why:      "A prober elsewhere needs peering or a transit gateway to the servers, and probes another way than users come.",
-			Mend:     "Set deploy.vpc_id and deploy.subnet_ids in fleet.yaml to the VPC of the target group, or make sure that the prober's subnets have a route to every server",
+			Name:  "vpc",
+			Looks: "The target group is in the prober's VPC.",
+			Why:   "A prober elsewhere needs peering or a transit gateway to the servers, and probes another way than users come.",
+			Mend: "Set deploy.vpc_id and deploy.subnet_ids in fleet.yaml to the VPC of the target group, or make sure that the prober's " +
+				"subnets have a route to every server",
 			Source:   pageTargetGroups,
 			subjects: vpcSubjects,
 		},
@@ -255,7 +227,8 @@ func checkListeners(t *TargetGroup, lb *LoadBalancer, name string) verdict {
 	return fail("no listener of %s forwards to it", name)
 }
 
-// told returns an attribute; false with a verdict if AWS does not tell it.
+// told returns an attribute. Where AWS does not tell it, it is empty, and the
+// verdict says so.
 func (t *TargetGroup) told(key string) (string, []verdict) {
 	if t.Attributes == nil {
 		return "", nil // a gap says so
@@ -339,69 +312,6 @@ func checkClientAddress(t *TargetGroup) []verdict {
 		return []verdict{fail("proxy protocol is on: what arrives is no RADIUS packet")}
 	}
 	return []verdict{ok("the servers see the addresses of the NAS")}
-}
-
-func checkFailover(t *TargetGroup) []verdict {
-	count, err := strconv.Atoi(t.Attributes[attributeFailover])
-	if err != nil {
-		return nil // off, or not told: then it is the default, 1
-	}
-	if floor := max(1, t.Group.Below); count > floor {
-		return []verdict{warn("a zone leaves DNS with fewer than %d healthy targets, and the group fails open at fewer than %d", count, floor)}
-	}
-	return []verdict{ok("a zone leaves DNS with fewer than %d healthy targets", count)}
-}
-
-// healthy counts the registered targets, and those of them that pass the load
-// balancer's own check or have not been checked for long enough.
-func (t *TargetGroup) healthy() (registered, well int) {
-	for _, l := range t.Plan.Observed {
-		if !l.Registered() {
-			continue
-		}
-		registered++
-		if l.State != elbv2types.TargetHealthStateEnumUnhealthy && l.State != elbv2types.TargetHealthStateEnumUnhealthyDraining {
-			well++
-		}
-	}
-	return registered, well
-}
-
-// failsAll reports whether no target passes the load balancer's own check.
-func (t *TargetGroup) failsAll() bool {
-	if t.Plan == nil {
-		return false
-	}
-	registered, well := t.healthy()
-	return registered > 0 && well == 0
-}
-
-func checkHealthCheckPort(t *TargetGroup) []verdict {
-	if t.Plan == nil {
-		return nil
-	}
-	port := aws.ToString(t.Described.HealthCheckPort)
-	what := fmt.Sprintf("%s to port %s", t.Described.HealthCheckProtocol, port)
-	if port == trafficPort {
-		what = fmt.Sprintf("%s to the port that RADIUS is sent to", t.Described.HealthCheckProtocol)
-	}
-	registered, _ := t.healthy()
-	switch {
-	case t.failsAll():
-		return []verdict{fail("no target passes it: %s", what)}
-	case registered == 0 && port == trafficPort:
-		return []verdict{warn("%s, and no target is registered to tell whether one listens there for TCP", what)}
-	}
-	return []verdict{ok("%s", what)}
-}
-
-func checkHealthCheckPace(t *TargetGroup) []verdict {
-	interval, threshold := aws.ToInt32(t.Described.HealthCheckIntervalSeconds), aws.ToInt32(t.Described.HealthyThresholdCount)
-	takes := time.Duration(interval*threshold) * time.Second
-	if takes > maxInitial {
-		return []verdict{warn("%d checks, one every %d s: a server that comes back waits %v", threshold, interval, takes)}
-	}
-	return []verdict{ok("%d checks, one every %d s", threshold, interval)}
 }
 
 func vpcSubjects(f *Facts) []judged {

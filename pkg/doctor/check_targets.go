@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,15 +10,16 @@ import (
 
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
-	"radwitness/pkg/health"
 )
 
 func targetChecks() []Check {
 	return []Check{
 		{
-			Name:     "server-target",
-			Looks:    "Every server has a target: an address that fits the target group, or one instance that runs and has it as its primary address.",
-			Why:      "A server without one is probed, and never gets a user. An instance is served on its primary address, so one that has the server's as a secondary address would be served elsewhere.",
+			Name: "server-target",
+			Looks: "Every server has a target: an address that fits the target group, or one instance that runs and has it as its primary " +
+				"address.",
+			Why: "A server without one is probed, and never gets a user. An instance is served on its primary address, so one that has the " +
+				"server's as a secondary address would be served elsewhere.",
 			Mend:     "Correct the server's address in fleet.yaml, start its instance (aws ec2 start-instances), or use a target group of type ip",
 			Source:   pageRegister,
 			subjects: ofTargetGroups(checkServerTargets),
@@ -26,7 +28,7 @@ func targetChecks() []Check {
 			Name:     "registered",
 			Looks:    "A target is registered.",
 			Why:      "With an empty target group the load balancer has nowhere to send a request.",
-			Mend:     "If a server is up: aws elbv2 register-targets --target-group-arn {ARN} --targets Id=... ; status says why radwitness does not",
+			Mend:     "See in radwitness status why none is; by hand: aws elbv2 register-targets --target-group-arn {ARN} --targets Id=ID",
 			Source:   pageChecks,
 			subjects: ofTargetGroups(checkRegistered),
 		},
@@ -34,7 +36,7 @@ func targetChecks() []Check {
 			Name:     "unmanaged",
 			Looks:    "Every registered target is a server of the fleet.",
 			Why:      "Others get their share of the users, and nobody probes them.",
-			Mend:     "Add the server to fleet.yaml, or take it out: aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=ID,Port=PORT (prune: true does it for you)",
+			Mend:     "Add the server to fleet.yaml, set prune: true, or: aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=ID,Port=PORT",
 			Source:   pageRegister,
 			subjects: ofTargetGroups(checkUnmanaged),
 		},
@@ -45,14 +47,6 @@ func targetChecks() []Check {
 			Mend:     "aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=ID,Port=PORT",
 			Source:   pageRegister,
 			subjects: ofTargetGroups(checkOtherPort),
-		},
-		{
-			Name:     "health-check",
-			Looks:    "The load balancer's own check passes for every server that authenticates.",
-			Why:      "A target that fails it gets no traffic, whatever its RADIUS answers.",
-			Mend:     "Let the load balancer's health checks through to the server (security group, host firewall), or choose another port: aws elbv2 modify-target-group --target-group-arn {ARN} --health-check-port PORT",
-			Source:   pageChecks,
-			subjects: ofTargetGroups(checkHealth),
 		},
 		{
 			Name:     "other-listeners",
@@ -76,6 +70,12 @@ func checkServerTargets(t *TargetGroup) []verdict {
 			v.level = Warn // it is out on purpose
 		}
 		list = append(list, v)
+	}
+	dead := []elbv2types.TargetHealthReasonEnum{elbv2types.TargetHealthReasonEnumInvalidState, elbv2types.TargetHealthReasonEnumIpUnusable}
+	for _, l := range t.Plan.Observed {
+		if l.Server != "" && l.State == elbv2types.TargetHealthStateEnumUnused && slices.Contains(dead, l.Reason) {
+			list = append(list, fail("%s: %v is registered and cannot serve: %s", l.Server, l.Target, l.Reason))
+		}
 	}
 	if list == nil {
 		list = append(list, ok("every server has one"))
@@ -147,32 +147,7 @@ func checkOtherPort(t *TargetGroup) []verdict {
 }
 
 func deregister(t balancer.Target) string {
-	return "aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=" + t.ID + ",Port=" + fmtPort(t.Port)
-}
-
-// up reports whether all checks of a server say that it authenticates.
-func (g *Group) up(server string) bool {
-	s, known := g.Server(server)
-	return known && g.Remembered != nil && !slices.ContainsFunc(s.Checks, func(c fleet.Probe) bool {
-		return g.Remembered.States[c.Row].Status != health.Up
-	})
-}
-
-func checkHealth(t *TargetGroup) []verdict {
-	if t.Plan == nil || t.failsAll() {
-		return nil // health-check-port says so
-	}
-	var list []verdict
-	for _, l := range t.Plan.Observed {
-		bad := l.State == elbv2types.TargetHealthStateEnumUnhealthy || l.State == elbv2types.TargetHealthStateEnumUnhealthyDraining
-		if l.Registered() && l.Server != "" && bad && t.Group.up(l.Server) {
-			list = append(list, fail("%s authenticates, and the load balancer sends it nothing: %s", l.Server, l.Reason))
-		}
-	}
-	if list == nil {
-		list = append(list, ok("no server that authenticates fails it"))
-	}
-	return list
+	return fmt.Sprintf("aws elbv2 deregister-targets --target-group-arn {ARN} --targets Id=%s,Port=%d", t.ID, t.Port)
 }
 
 // otherListeners looks at the listeners of each load balancer once.
@@ -209,7 +184,7 @@ func checkListenersOf(lb *LoadBalancer, managed map[string]bool) verdict {
 		for _, a := range l.DefaultActions {
 			for _, arn := range targetsOf(a) {
 				if !managed[arn] {
-					others = append(others, "port "+fmtPort(aws.ToInt32(l.Port))+" leads to "+nameIn(arn))
+					others = append(others, fmt.Sprintf("port %d leads to %s", aws.ToInt32(l.Port), nameIn(arn)))
 				}
 			}
 		}

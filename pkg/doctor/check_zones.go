@@ -12,10 +12,12 @@ func zoneChecks() []Check {
 	crossZone := modify + "Key=" + attributeCrossZone + ",Value=true"
 	return []Check{
 		{
-			Name:     "zones",
-			Looks:    "Every enabled zone of the load balancer has a target, unless cross-zone balancing is on; and every target is in an enabled zone.",
-			Why:      "An empty zone leaves the load balancer's DNS name, for all of its target groups, and a NAS that knows that zone's address alone is cut off. A target in a zone that is not enabled gets nothing.",
-			Mend:     crossZone + ", or register a server in every zone",
+			Name: "zones",
+			Looks: "Every enabled zone of the load balancer has a target, unless cross-zone balancing is on; and every target is in an " +
+				"enabled zone.",
+			Why: "An empty zone leaves the load balancer's DNS name, for all of its target groups, and a NAS that knows that zone's address " +
+				"alone is cut off. A target in a zone that is not enabled gets nothing.",
+			Mend:     "Register a server in every zone, or: " + crossZone,
 			Source:   pageBalancers,
 			subjects: ofTargetGroups(checkZones),
 		},
@@ -84,7 +86,8 @@ func checkZones(t *TargetGroup) []verdict {
 		}
 		if !known {
 			if on, told := t.crossZone(lb); (!told || !on) && len(counts) > 1 {
-				list = append(list, warn("not checked: the zone of a target is not known").by("Look at the targets' zones: aws elbv2 describe-target-health --target-group-arn {ARN}"))
+				list = append(list, warn("not checked: the zone of a target is not known").
+					by("Look at the targets' zones: aws elbv2 describe-target-health --target-group-arn {ARN}"))
 			}
 			continue
 		}

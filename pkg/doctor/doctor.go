@@ -11,7 +11,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"radwitness/pkg/fleet"
@@ -34,7 +33,7 @@ type Finding struct {
 	Check   string `json:"check"`           // its name, as in docs/doctor.md
 	Group   string `json:"group,omitempty"` // of the fleet; empty for the stack as a whole
 	Subject string `json:"subject"`
-	Level   Level  `json:"level" jsonschema:"enum=ok,enum=warn,enum=fail"`
+	Level   Level  `json:"level"`
 	Says    string `json:"says"`             // what was found
 	Mend    string `json:"mend,omitempty"`   // what to do about it
 	Source  string `json:"source,omitempty"` // where it can be read why
@@ -45,7 +44,7 @@ type Finding struct {
 type Report struct {
 	At       time.Time `json:"at"`
 	Stack    string    `json:"stack"`
-	Level    Level     `json:"level" jsonschema:"enum=ok,enum=warn,enum=fail"` // of the worst finding
+	Level    Level     `json:"level"` // of the worst finding
 	Findings []Finding `json:"findings"`
 }
 
@@ -95,14 +94,12 @@ func (d *Doctor) now() time.Time {
 // judge makes all checks.
 func judge(f *Facts) []Finding {
 	var findings []Finding
-	for _, c := range Checks() {
-		for _, s := range c.subjects(f) {
-			for _, v := range s.verdicts {
-				finding := Finding{Check: c.Name, Group: s.group, Subject: s.name, Level: v.level, Says: v.says}
-				if v.level != OK {
-					finding.Mend, finding.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
+	for _, section := range Sections() {
+		for _, c := range section.Checks {
+			for _, s := range c.subjects(f) {
+				for _, v := range s.verdicts {
+					findings = append(findings, c.finding(s.subject, v))
 				}
-				findings = append(findings, finding)
 			}
 		}
 	}
@@ -116,14 +113,11 @@ func judge(f *Facts) []Finding {
 	return findings
 }
 
-// gaps collects what could not be read.
-type gaps struct {
-	mu   sync.Mutex
-	list []Gap
-}
-
-func (g *gaps) add(gap Gap) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.list = append(g.list, gap)
+// finding is a verdict with what its reader needs.
+func (c Check) finding(s subject, v verdict) Finding {
+	f := Finding{Check: c.Name, Group: s.group, Subject: s.name, Level: v.level, Says: v.says}
+	if v.level != OK {
+		f.Mend, f.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
+	}
+	return f
 }

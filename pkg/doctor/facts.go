@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	schedulertypes "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
@@ -35,8 +37,24 @@ type Facts struct {
 	Gaps        []Gap
 }
 
-// off reports whether fleet.yaml wants no probes.
-func (f *Facts) off() bool { return f.Fleet.Deploy != nil && !f.Fleet.Deploy.Schedule }
+// silenced reports whether it is known already why no probes are made: a check of
+// the stack says so.
+func (f *Facts) silenced() bool {
+	return f.Prober.stopped() || slices.ContainsFunc(f.Schedules, func(s *Schedule) bool {
+		return s.Missing || s.State == schedulertypes.ScheduleStateDisabled
+	})
+}
+
+// idle reports whether it is known already why the reconciler does nothing.
+func (f *Facts) idle() bool {
+	m := f.mapping()
+	return f.Reconciler.stopped() || f.Mappings != nil && (m == nil || aws.ToString(m.State) != mappingEnabled)
+}
+
+// stopped reports whether a function cannot run.
+func (fn *Function) stopped() bool {
+	return fn != nil && (fn.Missing || fn.Reserved != nil && *fn.Reserved == 0)
+}
 
 // Gap is something that could not be read.
 type Gap struct {
@@ -57,11 +75,12 @@ type Group struct {
 	Passes       *float64 // passes of the reconciler in the last minutes
 }
 
-// Newest is the newest round of any check of the group; zero if there is none.
-func (g *Group) Newest() time.Time {
+// newest is the newest round of any check of the group, but for those from the
+// future; zero if there is none.
+func (g *Group) newest(now time.Time) time.Time {
 	var newest time.Time
 	for _, row := range g.Rows {
-		if _, _, ok := g.Check(row.Server); ok && row.Round.After(newest) {
+		if _, _, ok := g.Check(row.Server); ok && row.Round.After(newest) && !row.Round.After(now.Add(maxSkew)) {
 			newest = row.Round
 		}
 	}
@@ -100,7 +119,7 @@ type LoadBalancer struct {
 type Credential struct {
 	Name    string
 	Err     error // why a prober could not use it, without any part of the secret
-	Unknown bool  // it was not given to us: nothing follows
+	Unknown bool  // it could not be read from here: nothing follows
 	Short   bool  // the shared secret has less than 16 octets
 	Account bool  // it has a user name and a password
 	Needed  bool  // a check of a server needs an account

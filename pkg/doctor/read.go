@@ -203,6 +203,18 @@ func (r *reader) loadBalancer(ctx context.Context, subject subject, arn string) 
 	return lb
 }
 
+// gaps collects what could not be read.
+type gaps struct {
+	mu   sync.Mutex
+	list []Gap
+}
+
+func (g *gaps) add(gap Gap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(g.list, gap)
+}
+
 // gap notes that something could not be read.
 func (r *reader) gap(s subject, what, action string, err error) {
 	r.gaps.add(Gap{Group: s.group, Subject: s.name, What: what, Action: action, Denied: denied(err), Err: err})

@@ -22,6 +22,7 @@ import (
 	schedulertypes "github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/probe"
@@ -136,21 +137,32 @@ func (r *reader) needsAccount(credential string) bool {
 	return false
 }
 
+// readCredential tells a secret that is not as it should be from one that we
+// could not get at: what counts is whether the prober can.
 func (r *reader) readCredential(ctx context.Context, c *Credential) {
 	source := r.Fleet.Credentials[c.Name]
 	value, err := r.Credentials.Get(ctx, source)
-	switch {
-	case denied(err):
-		// Another's permissions, the prober's, are what counts.
+	_, called := errors.AsType[*smithy.OperationError](err)
+	if err != nil && (source.Env != "" || called && !useless(err)) {
 		action := "secretsmanager:GetSecretValue"
 		if source.SSM != "" {
 			action = "ssm:GetParameter"
 		}
 		c.Unknown = true
 		r.gap(subject{name: "credentials " + c.Name}, "the secret", action, err)
-	default:
-		c.Err, c.Short, c.Account = err, len(value.SharedSecret) < minSecret, value.Username != ""
+		return
 	}
+	c.Err, c.Short, c.Account = err, len(value.SharedSecret) < minSecret, value.Username != ""
+}
+
+// useless reports whether an API says that there is no such secret for anybody
+// (Secrets Manager API, GetSecretValue; SSM API, GetParameter).
+func useless(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && slices.Contains([]string{
+		"ResourceNotFoundException", "ParameterNotFound",
+		"InvalidRequestException", // it is marked for deletion
+	}, api.ErrorCode())
 }
 
 func (r *reader) readSchedule(ctx context.Context, s *Schedule) {
@@ -318,7 +330,9 @@ func (r *reader) readPasses(ctx context.Context, g *Group) {
 }
 
 // metric reads the values of a metric, one a minute.
-func (r *reader) metric(ctx context.Context, s subject, age time.Duration, statistic, namespace, name string, dimension cloudwatchtypes.Dimension) ([]float64, bool) {
+func (r *reader) metric(
+	ctx context.Context, s subject, age time.Duration, statistic, namespace, name string, dimension cloudwatchtypes.Dimension,
+) ([]float64, bool) {
 	now := r.now()
 	out, err := r.CloudWatch.GetMetricData(ctx, &cloudwatch.GetMetricDataInput{
 		StartTime: aws.Time(now.Add(-age)), EndTime: &now,

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,26 +15,38 @@ import (
 // terminal work on this lab as on an AWS account, and beside it, in a directory
 // with .d at the end of its name, the fleet file. No secret is in them: those of
 // the lab are in its Secrets Manager, and the user's are in the user's
-// environment. remove takes both away.
+// environment. remove takes both away, unless another lab has written its own.
 func (l *Lab) Export(path string) (remove func() error, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("writing the lab's environment: %w", err)
 	}
 	dir := path + ".d"
-	remove = func() error { return errors.Join(os.Remove(path), os.RemoveAll(dir)) }
-	if err := l.export(path, dir); err != nil {
-		_ = remove()
-		return nil, fmt.Errorf("writing the lab's environment: %w", err)
+	if err := l.exportFleet(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the lab's fleet file: %w", err), os.RemoveAll(dir))
 	}
-	return remove, nil
+	text, err := l.environment(filepath.Join(dir, "fleet.yaml"))
+	if err == nil {
+		err = writeFile(path, text)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the lab's environment: %w", err), os.RemoveAll(dir))
+	}
+	return func() error {
+		if there, err := os.ReadFile(path); err != nil || !bytes.Equal(there, text) {
+			return nil
+		}
+		return errors.Join(os.Remove(path), os.RemoveAll(dir))
+	}, nil
 }
 
-func (l *Lab) export(path, dir string) error {
+// exportFleet writes the fleet file, and the files that it names, into a
+// directory of its own.
+func (l *Lab) exportFleet(dir string) error {
 	if err := os.RemoveAll(dir); err != nil { // of a run that was killed
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
 	for _, name := range l.Fleet.Files {
@@ -45,15 +58,16 @@ func (l *Lab) export(path, dir string) error {
 			return err
 		}
 	}
-	fleetPath := filepath.Join(dir, "fleet.yaml")
-	if err := writeFile(fleetPath, l.fleetText); err != nil {
-		return err
-	}
+	return writeFile(filepath.Join(dir, "fleet.yaml"), l.fleetText)
+}
+
+// environment is the text for a shell to source.
+func (l *Lab) environment(fleetPath string) ([]byte, error) {
 	access, err := l.Operator.Credentials.Retrieve(context.Background())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var text strings.Builder
+	var text bytes.Buffer
 	text.WriteString("# Leads AWS tools and the commands of radwitness to the system that `make run` runs.\nunset AWS_PROFILE AWS_SESSION_TOKEN\n")
 	for _, assignment := range append([]string{
 		"AWS_ENDPOINT_URL=" + *l.Operator.BaseEndpoint,
@@ -68,7 +82,7 @@ func (l *Lab) export(path, dir string) error {
 		name, value, _ := strings.Cut(assignment, "=")
 		fmt.Fprintf(&text, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
 	}
-	return writeFile(path, []byte(text.String()))
+	return text.Bytes(), nil
 }
 
 // writeFile writes a file for its owner alone, and makes the directory for it.

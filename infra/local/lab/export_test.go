@@ -70,7 +70,18 @@ func TestExport(t *testing.T) {
 		t.Error(err)
 	}
 
+	another := start(t, Config{Environ: overridden})
+	removeOther, err := another.Export(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("what another lab has written is gone: %v", err)
+	}
+	if err := removeOther(); err != nil {
 		t.Error(err)
 	}
 	for _, p := range []string{path, path + ".d"} {

@@ -18,7 +18,7 @@ const (
 
 const pageDeploy = "docs/deploy.md"
 
-func serverChecks() []Check {
+func probeChecks() []Check {
 	return []Check{
 		{
 			Name:     "probes",
@@ -29,10 +29,11 @@ func serverChecks() []Check {
 			subjects: ofGroups(checkProbes),
 		},
 		{
-			Name:     "future-rounds",
-			Looks:    "No probe is from the future.",
-			Why:      "The reconciler skips a record that is more than 5 minutes ahead of its clock.",
-			Mend:     "Somebody probes with a wrong clock, or has changed the row by hand: delete it, and the next round writes it anew: aws dynamodb delete-item --table-name {TABLE} --key with group and server",
+			Name:  "future-rounds",
+			Looks: "No probe is from the future.",
+			Why:   "The reconciler skips a record that is more than 5 minutes ahead of its clock.",
+			Mend: "Somebody probes with a wrong clock, or has changed the row by hand: delete it, and the next round writes it anew: aws " +
+				"dynamodb delete-item --table-name {TABLE} --key with group and server",
 			Source:   pageDeploy,
 			subjects: ofGroups(checkFuture),
 		},
@@ -80,10 +81,10 @@ func serverChecks() []Check {
 }
 
 func checkProbes(f *Facts, g *Group) []verdict {
-	if g.Rows == nil || f.off() {
+	if g.Rows == nil || f.silenced() {
 		return nil
 	}
-	newest := g.Newest()
+	newest := g.newest(f.At)
 	switch age := f.At.Sub(newest); {
 	case newest.IsZero():
 		return []verdict{fail("no server was ever probed")}
@@ -168,8 +169,8 @@ func checkUnreadable(_ *Facts, g *Group) []verdict {
 }
 
 func checkPasses(f *Facts, g *Group) []verdict {
-	if g.Passes == nil || f.off() {
-		return nil
+	if g.Passes == nil || f.idle() || f.silenced() || f.At.Sub(g.newest(f.At)) > silence {
+		return nil // without records there are no passes
 	}
 	if *g.Passes == 0 {
 		return []verdict{fail("none in the last %v", passesAge(g.Group))}
