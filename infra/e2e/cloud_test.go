@@ -110,6 +110,24 @@ func (c *cloud) mustCDK(args ...string) string {
 	return out
 }
 
+// operator builds the operator's command and returns what runs it on a fleet
+// file, as an operator would who has nothing but that and the account.
+func (c *cloud) operator(file string) func(args ...string) (string, error) {
+	c.t.Helper()
+	binary := filepath.Join(c.t.TempDir(), "radwitness")
+	build := exec.Command("go", "build", "-o", binary, "./functions/reconciler")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		c.t.Fatalf("building the operator's command: %v\n%s", err, out)
+	}
+	return func(args ...string) (string, error) {
+		cmd := exec.Command(binary, append([]string{"-config", file}, args...)...)
+		cmd.Env = c.environ()
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+}
+
 // place is what the account has before anything of ours.
 type place struct {
 	vpc, routeTable, targetGroup, secret string

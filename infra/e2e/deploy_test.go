@@ -210,6 +210,28 @@ func TestDeploy(t *testing.T) {
 		waitForRows(t, probes, 3*time.Minute, servers)
 		c.waitForTargets(p, time.Minute, servers...)
 	})
+	step("the operator's command finds the stack by fleet.yaml, drains a server and takes it back", func() {
+		radwitness := c.operator(file)
+		waitFor(t, 30*time.Second, "status to find nothing wrong", func() error {
+			text, err := radwitness("status", "-check")
+			if err != nil || strings.Contains(text, "warning") { // the deployed file is this one
+				return fmt.Errorf("%v: %s", err, text)
+			}
+			return nil
+		})
+		for _, order := range [][]string{{"drain", servers[0].name, "-for", "1h", "-reason", "patching"}, {"undrain", servers[0].name}} {
+			if text, err := radwitness(order...); err != nil {
+				t.Errorf("%v: %v\n%s", order, err, text)
+			}
+			if order[0] == "drain" {
+				c.waitForTargets(p, time.Second, servers[1:]...)
+			}
+		}
+		c.waitForTargets(p, time.Second, servers...)
+		if text, err := radwitness("timeline"); err != nil || !strings.Contains(text, "drained for 1h00m: patching") {
+			t.Errorf("timeline: %v\n%s", err, text)
+		}
+	})
 	step("a broken fleet.yaml stops synthesis at file, line and key", func() {
 		text, err := os.ReadFile(file)
 		if err != nil {

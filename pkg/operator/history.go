@@ -147,18 +147,16 @@ func drained(transitions []store.Transition, server string, order store.Drain, o
 		if t.Server != server || t.Rule != store.RuleOrder {
 			continue
 		}
-		if t.To == store.Drained {
-			end(t.At)
-			open = &interval{t.At, t.HeldUntil}
-		} else if open == nil && !seen {
+		if t.To == store.Undrained && !seen {
 			open = &interval{from, t.At} // it began before the time
-			end(t.At)
-		} else {
-			end(t.At)
+		}
+		end(t.At)
+		if t.To == store.Drained {
+			open = &interval{t.At, t.HeldUntil}
 		}
 		seen = true
 	}
-	if open == nil && !seen && ordered {
+	if !seen && ordered {
 		open = &interval{order.Since, order.Until}
 	}
 	end(to)
