@@ -148,9 +148,9 @@ func TestBadUsage(t *testing.T) {
 		code int
 		err  string
 	}{
-		{nil, exitUnknown, "-config FILE is needed"},
-		{[]string{"-h"}, exitHealthy, "usage: prober"},
+		{nil, exitUnknown, "say where it is with -config FILE or RADWITNESS_FLEET"},
 		{[]string{"-verbose"}, exitUnknown, "flag provided but not defined: -verbose"},
+		{[]string{"-config"}, exitUnknown, "flag needs an argument: -config"},
 		{[]string{"-config", path, "extra"}, exitUnknown, `"extra" is no argument`},
 		{[]string{"-config", "no-such-file"}, exitUnknown, "no-such-file"},
 		{[]string{"-config", broken}, exitUnknown, "broken.yaml:2: groups[0].nmae:"},
@@ -159,9 +159,68 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"-config", path, "-method", "smoke"}, exitUnknown, `method "smoke" cannot be probed`},
 	} {
 		code, stdout, stderr := run(t, environ(secret, password), c.args...)
-		if code != c.code || !strings.Contains(stderr, c.err) || stdout != "" {
+		if code != c.code || !strings.Contains(stderr, c.err) || stdout != "" || strings.Contains(stderr, "OPTIONS") {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.code, c.err)
 		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"fleet-test", "-h"}} {
+		code, stdout, stderr := run(t, nil, args...)
+		if code != exitHealthy || stderr != "" || !strings.Contains(stdout, "Exit code: 0") || !strings.Contains(stdout, "--config FILE") {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// The fleet file may also come from the environment, and flags may be written
+// with one dash or two, before a command and after it.
+func TestCommandLines(t *testing.T) {
+	server := radiustest.Start(t, radiustest.Config{Secret: secret, Users: map[string]string{"probe": password}})
+	path := writeFleet(t, server.Addr())
+	set := append(environ(secret, password), "RADWITNESS_FLEET="+path)
+	for _, c := range []struct {
+		environ []string
+		args    []string
+	}{
+		{set, nil},
+		{environ(secret, password), []string{"--config", path, "--group=vpn"}},
+		{environ(secret, password), []string{"-config=" + path, "-server", "radius-1"}},
+		{environ(secret, password), []string{"-config", path, "fleet-test", "-n", "1"}},
+		{environ(secret, password), []string{"fleet-test", "-n", "1", "-config", path, "--group", "vpn"}},
+		{set, []string{"fleet-test", "-n=1"}},
+	} {
+		if code, stdout, stderr := run(t, c.environ, c.args...); code != exitHealthy || !strings.Contains(stdout, "radius-1") {
+			t.Errorf("%v: exit code %d, stdout %s, stderr %s", c.args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	path := writeFleet(t, netip.MustParseAddrPort("127.0.0.1:1812"))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--generate-shell-completion"}, "fleet-test"},
+		{[]string{"-config", path, "-group", "--generate-shell-completion"}, "vpn"},
+		{[]string{"-config", path, "fleet-test", "-group", "--generate-shell-completion"}, "vpn"},
+		{[]string{"fleet-test", "--str", "--generate-shell-completion"}, "--strategy:"},
+		{[]string{"fleet-test", "-str", "--generate-shell-completion"}, "\n-strategy:"},
+		{[]string{"fleet-test", "-", "--generate-shell-completion"}, "\n-config:"},
+		{[]string{"fleet-test", "-config", path, "-servers", "--generate-shell-completion"}, "radius-1"},
+		{[]string{"fleet-test", "-strategy", "--generate-shell-completion"}, "round-robin"},
+		{[]string{"completion", "bash"}, "radwitness-prober"},
+		{[]string{"completion", "zsh"}, "radwitness-prober"},
+		{[]string{"completion", "fish"}, "radwitness-prober"},
+	} {
+		if code, stdout, stderr := run(t, nil, c.args...); code != exitHealthy || stderr != "" || !strings.Contains(stdout, c.want) {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+	if _, stdout, _ := run(t, nil, "-group", "--generate-shell-completion"); stdout != "" {
+		t.Errorf("without a fleet: %q", stdout)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command prober sends RADIUS transactions to the servers of a fleet. In Lambda
 // it is the handler of scheduled events and of requests by hand; anywhere else
-// it probes once and prints a table.
+// it is a command that probes once, or asks the servers as a NAS would.
 package main
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -24,9 +23,7 @@ import (
 
 func main() {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		os.Exit(command{environ: os.Environ(), out: os.Stdout, err: os.Stderr}.run(ctx, os.Args[1:]))
+		os.Exit(operate(os.Environ(), os.Stdout, os.Stderr, os.Args[1:]))
 	}
 	p, err := function(context.Background())
 	if err != nil {

@@ -24,14 +24,17 @@ func secrets(configure func() (aws.Config, error), environ []string, log *slog.L
 			cfg, err := configure()
 			return ssm.NewFromConfig(cfg), err
 		}),
-		LookupEnv: func(name string) (string, bool) {
-			for _, pair := range environ {
-				if value, ok := strings.CutPrefix(pair, name+"="); ok {
-					return value, true
-				}
-			}
-			return "", false
-		},
-		Warn: func(err error) { log.Warn("credentials not refreshed", "error", err) },
+		LookupEnv: func(name string) (string, bool) { return variable(environ, name) },
+		Warn:      func(err error) { log.Warn("credentials not refreshed", "error", err) },
 	}
+}
+
+// variable is one of an environment.
+func variable(environ []string, name string) (string, bool) {
+	for _, pair := range environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }

@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/commandline"
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -56,7 +56,7 @@ func (c console) run(ctx context.Context) int {
 	case errors.Is(err, errWarnings):
 		return exitWarnings
 	}
-	_, _ = fmt.Fprintln(c.err, "radwitness:", explain(ctx, err))
+	_, _ = fmt.Fprintln(c.err, "radwitness:", deployed.Explain(ctx, err))
 	if errors.Is(err, operator.ErrRefused) {
 		return exitAttention
 	}
@@ -85,7 +85,7 @@ func (c console) root() *cli.Command {
 		Writer:                          c.out,
 		ErrWriter:                       c.err,
 		ExitErrHandler:                  func(context.Context, *cli.Command, error) {}, // run does that
-		OnUsageError:                    usageError,
+		OnUsageError:                    commandline.UsageError,
 		ShellComplete:                   c.complete,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
@@ -95,58 +95,27 @@ func (c console) root() *cli.Command {
 		},
 	}
 	for _, cmd := range root.Commands {
-		cmd.OnUsageError, cmd.HideHelpCommand, cmd.ShellComplete = usageError, true, c.complete
+		cmd.OnUsageError, cmd.HideHelpCommand, cmd.ShellComplete = commandline.UsageError, true, c.complete
 	}
 	return root
-}
-
-// usageError says where to read about a command's flags.
-func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	return fmt.Errorf("%w; %s -h shows what it takes", err, cmd.FullName())
 }
 
 // groupFlag chooses a group.
 func groupFlag() cli.Flag { return &cli.StringFlag{Name: "group", Usage: "only this `GROUP`"} }
 
-// noArguments refuses arguments that a command does not take.
-func noArguments(cmd *cli.Command) error {
-	if cmd.Args().Present() {
-		return fmt.Errorf("%q is no argument of %s; %[2]s -h shows what it takes", cmd.Args().First(), cmd.FullName())
-	}
-	return nil
-}
-
 // complete suggests commands and flags, and the names of the fleet where they may
 // stand.
 func (c console) complete(_ context.Context, cmd *cli.Command) {
-	typed := c.args[:len(c.args)-1] // without the flag that asks for suggestions
-	last := ""
-	if len(typed) > 0 {
-		last = typed[len(typed)-1]
-	}
-	switch {
-	case last == "-group" || last == "--group":
-		for _, g := range c.fleetOrNone(cmd).Groups {
-			_, _ = fmt.Fprintln(c.out, g.Name)
+	commandline.Suggest(c.out, cmd, commandline.Last(c.args), func(after string) []string {
+		f := c.source(cmd).FleetOrNone()
+		switch after {
+		case "group":
+			return f.GroupNames()
+		case "drain", "undrain":
+			return operator.ServerNames(f)
 		}
-	case strings.HasPrefix(last, "-"):
-		dashes := last[:min(2, len(last)-len(strings.TrimLeft(last, "-")))]
-		for _, f := range append(slices.Clone(cmd.Flags), cmd.VisiblePersistentFlags()...) {
-			usage := ""
-			if doc, ok := f.(cli.DocGenerationFlag); ok {
-				usage = strings.ReplaceAll(doc.GetUsage(), "`", "")
-			}
-			_, _ = fmt.Fprintf(c.out, "%s%s:%s\n", dashes, f.Names()[0], usage)
-		}
-	case last == "drain" || last == "undrain":
-		for _, name := range operator.ServerNames(c.fleetOrNone(cmd)) {
-			_, _ = fmt.Fprintln(c.out, name)
-		}
-	default:
-		for _, sub := range cmd.VisibleCommands() {
-			_, _ = fmt.Fprintf(c.out, "%s:%s\n", sub.Name, sub.Usage)
-		}
-	}
+		return nil
+	})
 }
 
 // print writes what a command found: as JSON, or drawn for a person.

@@ -29,7 +29,7 @@ func want(t *testing.T, what string, code, wantCode int, text string, parts ...s
 }
 
 func TestStatus(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa", "ara", "ara")
 	code, out, _ := d.run(t, "status", "-check")
 	want(t, "a server in doubt", code, exitAttention, out, "registered 3 of 3, wanted 3", "! up, failing", "next: down after 1 more failure")
@@ -44,7 +44,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusWell(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa", "aaa")
 	code, out, _ := d.run(t, "status", "-check")
 	want(t, "all up", code, exitFine, out, "registered 3 of 3", "+ up")
@@ -56,7 +56,7 @@ func TestStatusWell(t *testing.T) {
 // Without a terminal, -watch prints one report after the other until it is
 // stopped.
 func TestWatchOnAPipe(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa")
 	ctx, stop := context.WithCancel(t.Context())
 	out := &reports{stop: stop, after: 3}
@@ -89,7 +89,7 @@ func (r *reports) Write(p []byte) (int, error) {
 }
 
 func TestPlan(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa")
 	code, out, _ := d.run(t, "plan")
 	want(t, "at rest", code, exitFine, out, "nothing to do")
@@ -104,14 +104,14 @@ func TestPlan(t *testing.T) {
 }
 
 func TestServers(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa", "ara", "ara", "ara")
 	code, out, _ := d.run(t, "servers")
 	want(t, "servers", code, exitFine, out, "vpn/ise-2: 10.0.1.11:1812, method pap", "current DOWN", "previous duration 3s up", "count 1", "Responses: accept 1, reject 3")
 }
 
 func TestTimeline(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa", "ara", "ara", "ara")
 	picture := filepath.Join(t.TempDir(), "timeline.svg")
 	code, out, _ := d.run(t, "timeline", "-since", "1h", "-svg", picture)
@@ -124,7 +124,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa")
 	code, out, _ := d.run(t, "drain", "ise-2", "-for", "2h", "-reason", "patching", "-wait", "0")
 	want(t, "drain", code, exitFine, out, "vpn/ise-2 is drained until ", ": patching", "not done after")
@@ -142,7 +142,7 @@ func TestDrain(t *testing.T) {
 // The command waits until the reconciler has obeyed, whose rounds go on
 // meanwhile.
 func TestDrainWaits(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa")
 	ctx, stop := context.WithCancel(t.Context())
 	var err error
@@ -172,7 +172,7 @@ func TestDrainWaits(t *testing.T) {
 }
 
 func TestDeployedTables(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa")
 	if err := os.WriteFile(d.file, append(read(t, d.file), "# another version\n"...), 0o600); err != nil {
 		t.Fatal(err)
@@ -194,6 +194,20 @@ func TestDeployedTables(t *testing.T) {
 	want(t, "no such stack", code, exitFailed, errs, "asking function elsewhere-reconciler for its tables")
 }
 
+// What the functions are made to do by their environment is shown, unless the
+// shell says otherwise.
+func TestDeployedOverrides(t *testing.T) {
+	d := deploy(t, "RADWITNESS_MODE=observe", "RADWITNESS_HEALTH_FAILURE_THRESHOLD=7")
+	d.rounds(t, "aaa", "ara")
+	code, out, errs := d.run(t, "status")
+	want(t, "overrides of the functions", code, exitFine, out, "vpn (observe)", "next: down after 6 more failures")
+	if errs != "" {
+		t.Errorf("the same file with overrides is another one: %q", errs)
+	}
+	code, out, _ = run(t, append(d.environ(), "RADWITNESS_MODE=enforce"), "status")
+	want(t, "overrides of the shell", code, exitFine, out, "vpn (enforce)", "next: down after 6 more failures")
+}
+
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -204,7 +218,7 @@ func read(t *testing.T, path string) []byte {
 }
 
 func TestBadUsage(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	for _, c := range []struct {
 		args []string
 		err  string
@@ -251,7 +265,7 @@ func TestAWSErrors(t *testing.T) {
 		{"nobody there", func(t *testing.T) { t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") }, "DynamoDB cannot be reached from here: check network, proxy, region and AWS_ENDPOINT_URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := deploy(t, "")
+			d := deploy(t)
 			t.Setenv("AWS_MAX_ATTEMPTS", "1")
 			c.arrange(t)
 			code, out, errs := d.run(t, "status", "-probes-table", "p", "-health-table", "h")
@@ -277,7 +291,7 @@ func answers(status int, code, message string) func(*testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	const asks = "--generate-shell-completion"
 	for _, c := range []struct {
 		args []string

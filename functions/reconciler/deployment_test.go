@@ -44,9 +44,9 @@ type deployment struct {
 	round      time.Time
 }
 
-// deploy makes an account with a group vpn of the servers ise-1 to ise-3. The
-// extra lines go into the fleet file's group.
-func deploy(t *testing.T, extra string) *deployment {
+// deploy makes an account with a group vpn of the servers ise-1 to ise-3, whose
+// functions run with the given overrides.
+func deploy(t *testing.T, overrides ...string) *deployment {
 	t.Helper()
 	srv := kumo.NewServer()
 	t.Cleanup(srv.Close)
@@ -73,12 +73,11 @@ groups:
     target_groups: [{arn: "%s"}]
     credentials: corp
     reconcile_interval: 1s
-%s
     servers:
       - {name: ise-1, address: 10.0.1.10}
       - {name: ise-2, address: 10.0.1.11}
       - {name: ise-3, address: 10.0.1.12}
-`, *created.TargetGroups[0].TargetGroupArn, extra)
+`, *created.TargetGroups[0].TargetGroupArn)
 	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +86,10 @@ groups:
 	}
 	variables := map[string]string{
 		"RADWITNESS_PROBES_TABLE": name + "-probes", "RADWITNESS_HEALTH_TABLE": name + "-health", "RADWITNESS_FLEET_VERSION": d.fleet.Version,
+	}
+	for _, assignment := range overrides {
+		name, value, _ := strings.Cut(assignment, "=")
+		variables[name] = value
 	}
 	_, err = lambda.NewFromConfig(d.cfg).CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: aws.String(name + "-reconciler"), Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"),

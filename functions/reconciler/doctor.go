@@ -24,7 +24,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"radwitness/pkg/balancer"
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/credentials"
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/doctor"
 	"radwitness/pkg/operator/screen"
 	"radwitness/pkg/store"
@@ -45,7 +47,7 @@ func (c console) doctor() *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Value: time.Minute, Usage: "longest `TIME` to wait for AWS; what is not read by then is not checked"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, cmd.Duration("timeout"))
@@ -72,77 +74,72 @@ func (c console) doctor() *cli.Command {
 // newDoctor wires a doctor. A stack that is not deployed is something for it to
 // find, and no error.
 func (c console) newDoctor(ctx context.Context, cmd *cli.Command) (*doctor.Doctor, error) {
-	a, err := c.login(ctx, cmd)
+	source := c.source(cmd)
+	system, err := source.LogIn(ctx)
 	if err != nil {
 		return nil, err
 	}
+	a := account{system}
 	if name := cmd.String("group"); name != "" {
-		if _, ok := a.fleet.Group(name); !ok {
+		if _, ok := a.Fleet.Group(name); !ok {
 			return nil, fmt.Errorf("group %q is not in the fleet", name)
 		}
 	}
-	if c.stack(a.fleet) == "" {
+	if source.Stack(a.Fleet) == "" {
 		return nil, errors.New("it is not known which stack to examine: the fleet file has no section deploy, so set RADWITNESS_STACK to the stack's name")
 	}
 	if err := a.checkHome(ctx); err != nil {
 		return nil, err
 	}
-	if a.probes == "" || a.health == "" {
-		err := c.adopt(ctx, cmd, a)
+	if a.ProbesTable == "" || a.HealthTable == "" {
+		err := source.Adopt(ctx, system)
 		if _, answered := errors.AsType[smithy.APIError](err); err != nil && !answered {
 			return nil, err
 		}
 	}
-	file, err := c.fleet(cmd, nil)
+	file, err := source.Fleet(nil)
 	if err != nil {
 		return nil, err
 	}
-	db := dynamodb.NewFromConfig(a.aws)
-	elb := elbv2.NewFromConfig(a.aws)
+	db := dynamodb.NewFromConfig(a.AWS)
+	elb := elbv2.NewFromConfig(a.AWS)
 	return &doctor.Doctor{
-		Fleet: a.fleet, FileVersion: file.Version, Stack: c.stack(a.fleet), ProbesTable: a.probes, HealthTable: a.health,
+		Fleet: a.Fleet, FileVersion: file.Version, Stack: source.Stack(a.Fleet), ProbesTable: a.ProbesTable, HealthTable: a.HealthTable,
 		ELBv2:       elb,
-		Planner:     &balancer.Client{ELBv2: elb, EC2: ec2.NewFromConfig(a.aws)},
-		Lambda:      lambda.NewFromConfig(a.aws),
-		Scheduler:   scheduler.NewFromConfig(a.aws),
+		Planner:     &balancer.Client{ELBv2: elb, EC2: ec2.NewFromConfig(a.AWS)},
+		Lambda:      lambda.NewFromConfig(a.AWS),
+		Scheduler:   scheduler.NewFromConfig(a.AWS),
 		DynamoDB:    db,
-		SQS:         sqs.NewFromConfig(a.aws),
-		CloudWatch:  cloudwatch.NewFromConfig(a.aws),
-		Probes:      &store.Probes{DynamoDB: db, Table: a.probes},
-		Health:      &store.Health{DynamoDB: db, Table: a.health},
-		Credentials: c.secrets(a.aws),
+		SQS:         sqs.NewFromConfig(a.AWS),
+		CloudWatch:  cloudwatch.NewFromConfig(a.AWS),
+		Probes:      &store.Probes{DynamoDB: db, Table: a.ProbesTable},
+		Health:      &store.Health{DynamoDB: db, Table: a.HealthTable},
+		Credentials: secrets(source, a.AWS),
 	}, nil
 }
 
 // secrets reads credentials as the prober does, with the operator's own
 // permissions.
-func (c console) secrets(cfg aws.Config) *credentials.Store {
+func secrets(source deployed.Source, cfg aws.Config) *credentials.Store {
 	return &credentials.Store{
 		SecretsManager: func() (credentials.SecretsManagerAPI, error) { return secretsmanager.NewFromConfig(cfg), nil },
 		SSM:            func() (credentials.SSMAPI, error) { return ssm.NewFromConfig(cfg), nil },
-		LookupEnv: func(name string) (string, bool) {
-			for _, assignment := range c.environ {
-				if value, ok := strings.CutPrefix(assignment, name+"="); ok {
-					return value, true
-				}
-			}
-			return "", false
-		},
+		LookupEnv:      source.LookUp,
 	}
 }
 
 // checkHome refuses credentials of another account, and another Region: nothing
 // would be found there. It needs no permission.
-func (a *account) checkHome(ctx context.Context) error {
-	out, err := sts.NewFromConfig(a.aws).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+func (a account) checkHome(ctx context.Context) error {
+	out, err := sts.NewFromConfig(a.AWS).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return err
 	}
 	// arn:aws:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID
-	home := strings.Split(a.fleet.Groups[0].TargetGroups[0].ARN, ":")
+	home := strings.Split(a.Fleet.Groups[0].TargetGroups[0].ARN, ":")
 	switch region, id := home[3], home[4]; {
-	case a.aws.Region != region:
-		return fmt.Errorf("the target groups are in %s, and the AWS configuration says %s: use -region %[1]s", region, a.aws.Region)
+	case a.AWS.Region != region:
+		return fmt.Errorf("the target groups are in %s, and the AWS configuration says %s: use -region %[1]s", region, a.AWS.Region)
 	case aws.ToString(out.Account) != id:
 		return fmt.Errorf("the target groups are in account %s, and these credentials are of account %s: choose another profile with -profile",
 			id, aws.ToString(out.Account))

@@ -26,6 +26,7 @@ import (
 
 	"radwitness/infra/local/demo"
 	"radwitness/infra/local/lab"
+	"radwitness/pkg/deployed"
 	"radwitness/pkg/doctor"
 )
 
@@ -318,7 +319,7 @@ func TestDoctorWithoutAStack(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	d := startLab(t)
 	elsewhere := strings.NewReplacer("us-east-1", "eu-central-1", ":000000000000:", ":123456789012:")
-	text, err := os.ReadFile(console{environ: d.environ}.variable("RADWITNESS_FLEET"))
+	text, err := os.ReadFile(deployed.Source{Environ: d.environ}.Variable("RADWITNESS_FLEET"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -19,7 +20,7 @@ func (c console) plan() *cli.Command {
 		Description: "Changes nothing. Exit code: 0 nothing to do, 2 something to do (in observe mode, too), 3 a target group could not be looked at.",
 		Flags:       []cli.Flag{groupFlag()},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			return c.look(ctx, cmd, func(o *operator.Operator) error {

@@ -99,7 +99,7 @@ func words(t reflect.Type) *invopop.Schema {
 
 // What every command really prints is as its schema says.
 func TestOutputsFitTheirSchemas(t *testing.T) {
-	d := deploy(t, "")
+	d := deploy(t)
 	d.rounds(t, "aaa", "ara", "ara", "ara", "aaa")
 	d.removeByHand(t, "10.0.1.10")
 	for _, c := range []struct {

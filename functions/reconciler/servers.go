@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -17,7 +18,7 @@ func (c console) servers() *cli.Command {
 		Usage: "the counters of every server, in the manner of Cisco's show aaa servers",
 		Flags: []cli.Flag{groupFlag()},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			return c.look(ctx, cmd, func(o *operator.Operator) error {

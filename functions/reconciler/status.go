@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -24,7 +25,7 @@ func (c console) status() *cli.Command {
 			&cli.BoolFlag{Name: "check", Usage: "exit with 2 unless every server is up or drained and in its target groups, and nothing is to be warned of"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			return c.look(ctx, cmd, func(o *operator.Operator) error {

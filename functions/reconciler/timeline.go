@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"radwitness/pkg/commandline"
 	"radwitness/pkg/operator"
 	"radwitness/pkg/operator/screen"
 )
@@ -27,7 +28,7 @@ func (c console) timeline() *cli.Command {
 			&cli.StringFlag{Name: "svg", Usage: "write a picture of one group to `FILE`"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := noArguments(cmd); err != nil {
+			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			back, err := parseAge(cmd.String("since"))

@@ -130,6 +130,12 @@ const (
 // UsesTLS tells whether the server shows a certificate.
 func (m Method) UsesTLS() bool { return m == PEAP || m == TTLS }
 
+// UsesEAP tells whether the method takes several transactions, of EAP.
+func (m Method) UsesEAP() bool { return m == EAPMD5 || m.UsesTLS() }
+
+// HasUser tells whether the method authenticates a user.
+func (m Method) HasUser() bool { return m != StatusServer && m != Accounting }
+
 // MessageAuthenticator says what is asked of the Message-Authenticator
 // attribute (RFC 3579 section 3.2) in answers. Requests always carry one.
 type MessageAuthenticator string
@@ -151,6 +157,24 @@ func (f *Fleet) Group(name string) (Group, bool) {
 	return Group{}, false
 }
 
+// GroupNames lists the groups, in the order of the file.
+func (f *Fleet) GroupNames() []string {
+	names := make([]string, len(f.Groups))
+	for i, g := range f.Groups {
+		names[i] = g.Name
+	}
+	return names
+}
+
+// ServerNames lists the servers, in the order of the file.
+func (g Group) ServerNames() []string {
+	names := make([]string, len(g.Servers))
+	for i, s := range g.Servers {
+		names[i] = s.Name
+	}
+	return names
+}
+
 // Server returns the server with the given name.
 func (g Group) Server(name string) (Server, bool) {
 	for _, s := range g.Servers {
@@ -159,6 +183,17 @@ func (g Group) Server(name string) (Server, bool) {
 		}
 	}
 	return Server{}, false
+}
+
+// UserCheck returns the first of the server's checks that authenticates a user,
+// which is what a NAS does; false if there is none.
+func (s Server) UserCheck() (Probe, bool) {
+	for _, p := range s.Checks {
+		if p.Method.HasUser() {
+			return p, true
+		}
+	}
+	return Probe{}, false
 }
 
 // Check returns the check whose row in table probes has the given name, and its

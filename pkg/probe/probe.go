@@ -66,17 +66,23 @@ type Prober struct {
 // such answer.
 func (p *Prober) Probe(ctx context.Context, r Request) Result {
 	begin := time.Now()
-	res, err := p.transact(ctx, r)
-	if err != nil {
-		res.Outcome = outcomeOf(err)
-		res.Reason = r.Credentials.redact(err.Error())
-	}
+	res := r.judge(p.transact(ctx, r, nil))
 	res.Duration = time.Since(begin)
 	return res
 }
 
-// transact opens a socket and has the method's conversation over it.
-func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
+// judge adds what an error makes of a result.
+func (r Request) judge(res Result, err error) Result {
+	if err != nil {
+		res.Outcome = outcomeOf(err)
+		res.Reason = r.Credentials.redact(err.Error())
+	}
+	return res
+}
+
+// transact opens a socket and has the method's conversation over it. prepare, if
+// there is one, may change how the conversation makes its transactions.
+func (p *Prober) transact(ctx context.Context, r Request, prepare func(*conversation, net.Conn)) (Result, error) {
 	if err := r.check(); err != nil {
 		return Result{}, err
 	}
@@ -90,6 +96,9 @@ func (p *Prober) transact(ctx context.Context, r Request) (Result, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	c := converse(ctx, conn, r, conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr())
+	if prepare != nil {
+		prepare(c, conn)
+	}
 	c.result.Outcome, err = ask(c)
 	return c.result, err
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"time"
 
 	"radwitness/pkg/credentials"
+	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/probe"
 )
@@ -133,9 +135,14 @@ func (p *Prober) transact(ctx context.Context, m member, k key, attempts int) fi
 		return ownFault("waiting for a free socket: " + err.Error())
 	}
 	defer p.sockets.Release(1)
+	return finding{stage: k.stage, Result: p.Transactor.Probe(ctx, p.request(m, k.Credentials, attempts))}
+}
+
+// request is the probe of a member with the given credentials.
+func (p *Prober) request(m member, credentials probe.Credentials, attempts int) probe.Request {
 	row, _ := p.row(m.key)
 	c := m.check
-	return finding{stage: k.stage, Result: p.Transactor.Probe(ctx, probe.Request{
+	return probe.Request{
 		Server:                   m.address(),
 		Method:                   c.Method,
 		AttemptTimeout:           c.AttemptTimeout,
@@ -145,8 +152,28 @@ func (p *Prober) transact(ctx context.Context, m member, k key, attempts int) fi
 		NASIdentifier:            c.NASIdentifier,
 		Attributes:               c.Attributes,
 		Certificate:              probe.CertificatePolicy{Roots: p.rootsOf(c.CABundle), Required: c.RequireValidCert},
-		Credentials:              k.Credentials,
-	})}
+		Credentials:              credentials,
+	}
+}
+
+// UserRequests returns a request for each of a group's servers that logs the
+// test user in, by the first of its checks that does so.
+func (p *Prober) UserRequests(ctx context.Context, group fleet.Group) ([]probe.Request, error) {
+	p.prepare()
+	requests := make([]probe.Request, len(group.Servers))
+	for i, s := range group.Servers {
+		check, ok := s.UserCheck()
+		if !ok {
+			return nil, fmt.Errorf("server %s of group %s has no check that authenticates a user", s.Name, group.Name)
+		}
+		m := member{key: rowKey{group.Name, check.Row}, server: s, check: check, credential: p.Fleet.Credentials[s.Credential]}
+		credentials, err := p.Credentials.Get(ctx, m.credential)
+		if err != nil {
+			return nil, err
+		}
+		requests[i] = p.request(m, credentials, 1)
+	}
+	return requests, nil
 }
 
 // rootsOf returns the CAs of a bundle, nil if it is empty.

@@ -63,3 +63,24 @@ func TestRecentLatenciesOfAnEditedRow(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+func TestTotals(t *testing.T) {
+	row := store.ProbeRow{
+		Accepts: 1, Rejects: 2, Challenges: 3, Alives: 4, Timeouts: 5, Refused: 6, BadAuthenticators: 7, Malformed: 8, BadCertificates: 9, ProberErrors: 10,
+		LatencyMSSum: 38,
+	}
+	totals, sum := row.Totals(), int64(0)
+	for _, o := range health.Outcomes() {
+		sum += totals[o]
+	}
+	if len(totals) != len(health.Outcomes()) || sum != 55 {
+		t.Errorf("totals %v do not count every outcome", totals)
+	}
+	// Accepts, rejects, challenges, alives and bad certificates are answers.
+	if got := row.MeanLatency(); got != 2*time.Millisecond {
+		t.Errorf("mean latency %v of 38 ms in 19 answers", got)
+	}
+	if got := (store.ProbeRow{Timeouts: 3}).MeanLatency(); got != 0 {
+		t.Errorf("mean latency %v without an answer", got)
+	}
+}

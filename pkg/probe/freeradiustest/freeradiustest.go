@@ -30,13 +30,14 @@ type Config struct {
 	Secret      string            // shared secret of clients on 127.0.0.1; no NUL, CR, LF, double quote, backslash or dollar
 	Users       map[string]string // passwords by user name; no NUL
 	Anybody     string            // password of every other user, for names that its files cannot hold; none if empty
+	Address     netip.Addr        // of this machine; zero means 127.0.0.1
 	Port        uint16            // for authentication, the next one is for accounting; 0 takes free ones
 	RejectDelay int               // seconds to hold back an Access-Reject, 0 for not at all
 	ValidFor    time.Duration     // until the certificate of the TLS methods expires; 0 means 90 days
 	TLS         string            // newest version to speak, "1.2" or "1.3"; empty means 1.2
 }
 
-// Server is a running FreeRADIUS on 127.0.0.1. It knows every method of the
+// Server is a running FreeRADIUS on a loopback address. It knows every method of the
 // prober, demands Message-Authenticator of its clients, and sends one itself.
 type Server struct {
 	path       string // of the program
@@ -81,7 +82,7 @@ func Programs() []string {
 func Listen(path, dir string, cfg Config) (*Server, error) {
 	s := &Server{path: path, dir: dir, cfg: cfg}
 	var err error
-	if s.addr, s.accounting, err = ports(cfg.Port); err != nil {
+	if s.addr, s.accounting, err = ports(cfg.Address, cfg.Port); err != nil {
 		return nil, fmt.Errorf("looking for a free port: %w", err)
 	}
 	if s.identity, err = newIdentity(cfg.ValidFor); err != nil {
@@ -183,11 +184,13 @@ func executable(t testing.TB, must bool, names ...string) string {
 	return ""
 }
 
-// ports returns two UDP ports of 127.0.0.1: the given one and the next, or two
+// ports returns two UDP ports of an address: the given one and the next, or two
 // that were free just now. FreeRADIUS cannot choose one itself: to it port 0
 // means 1812.
-func ports(first uint16) (authentication, accounting netip.AddrPort, err error) {
-	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+func ports(loopback netip.Addr, first uint16) (authentication, accounting netip.AddrPort, err error) {
+	if !loopback.IsValid() {
+		loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
 	if first != 0 {
 		return netip.AddrPortFrom(loopback, first), netip.AddrPortFrom(loopback, first+1), nil
 	}

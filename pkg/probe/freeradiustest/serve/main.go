@@ -7,16 +7,18 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"radwitness/pkg/probe/freeradiustest"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := serve(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
@@ -26,11 +28,16 @@ func main() {
 
 // serve runs the server until the context ends.
 func serve(ctx context.Context) error {
+	address := flag.String("address", "127.0.0.1", "loopback `address`")
 	port := flag.Uint("port", 11812, "`port` for authentication; the next one is for accounting")
 	secret := flag.String("secret", "radwitness-lab", "shared `secret`")
 	user := flag.String("user", "probe", "`name` of the only user; empty for none, as when the identity store has lost it")
 	password := flag.String("password", "correct-horse", "`password` of the user")
 	flag.Parse()
+	listen, err := netip.ParseAddr(*address)
+	if err != nil {
+		return err
+	}
 
 	var program string
 	for _, name := range freeradiustest.Programs() {
@@ -44,7 +51,7 @@ func serve(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	config := freeradiustest.Config{Secret: *secret, Port: uint16(*port)}
+	config := freeradiustest.Config{Secret: *secret, Address: listen, Port: uint16(*port)}
 	if *user != "" {
 		config.Users = map[string]string{*user: *password}
 	}

@@ -1,6 +1,4 @@
-//go:build !lambda.norpc
-
-package main
+package deployed
 
 import (
 	"context"
@@ -21,8 +19,8 @@ type noCredentialsError struct{ cause error }
 func (e noCredentialsError) Error() string { return e.cause.Error() }
 func (e noCredentialsError) Unwrap() error { return e.cause }
 
-// explain puts what to do in front of the errors of AWS that an operator meets.
-func explain(ctx context.Context, err error) string {
+// Explain puts what to do in front of the errors of AWS that an operator meets.
+func Explain(ctx context.Context, err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 	api, isAPI := errors.AsType[smithy.APIError](err)
 	_, ssoExpired := errors.AsType[*ssocreds.InvalidTokenError](err)
