@@ -440,6 +440,9 @@ func TestChecks(t *testing.T) {
 				if finding.Level != OK && finding.Mend == "" {
 					t.Errorf("nothing says how to mend %s", finding.Check)
 				}
+				if blank.MatchString(finding.Mend) {
+					t.Errorf("%s leaves a blank: %s", finding.Check, finding.Mend)
+				}
 				if finding.Level == OK && finding.Mend != "" {
 					t.Errorf("%s mends what is well", finding.Check)
 				}
