@@ -56,6 +56,14 @@ fuzz: ## every parser of what comes from the network, a minute each; FUZZTIME=10
 		echo "$$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./pkg/probe || exit 1; \
 	done
 
+.PHONY: page-test
+page-test: $(CDK) ## what a person does with the status page, in headless Chromium; a minute
+	node --test infra/page/words.test.mjs infra/page/page.test.mjs
+
+.PHONY: screenshots
+screenshots: $(CDK) ## the pictures of the status page in docs/, taken during the demo's outage
+	node infra/page/screenshots.mjs
+
 .PHONY: build
 build: ## the functions for Lambda, in dist/; ARCH=amd64 to change; the commands for this machine, in dist/bin/
 	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -tags lambda.norpc -o dist/prober/bootstrap ./functions/prober

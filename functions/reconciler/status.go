@@ -18,17 +18,20 @@ func (c console) status() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "where every server stands and why, and what can come next",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			groupFlag(),
 			&cli.BoolFlag{Name: "watch", Usage: "again and again, until q or ctrl-c; one report after the other where there is no terminal"},
-			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "`TIME` between two looks of -watch"},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "`TIME` between two looks of -watch, or of -serve, where it is 5s unless given"},
 			&cli.BoolFlag{Name: "check", Usage: "exit with 2 unless every server is up or drained and in its target groups, and nothing is to be warned of"},
-		},
+		}, pageFlags()...),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := commandline.NoArguments(cmd); err != nil {
 				return err
 			}
 			return c.look(ctx, cmd, func(o *operator.Operator) error {
+				if cmd.IsSet("serve") || cmd.IsSet("serve-anyone") {
+					return c.page(ctx, cmd, o)
+				}
 				read := func(ctx context.Context) (operator.Report, error) { return o.Report(ctx, cmd.String("group")) }
 				if cmd.Bool("watch") {
 					return c.watch(ctx, cmd, read)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -226,6 +227,21 @@ func (c *cloud) invoke(function, payload string, answer any) {
 	}
 	if err := json.Unmarshal(out.Payload, answer); err != nil {
 		c.t.Fatalf("reading the answer of %s, %s: %v", function, out.Payload, err)
+	}
+}
+
+// command runs an operator's command and decodes what it prints. Its exit code
+// depends on what it finds.
+func (c *cloud) command(answer any, args ...string) {
+	c.t.Helper()
+	cmd := exec.Command("go", append([]string{"run", "./functions/reconciler"}, args...)...)
+	cmd.Dir, cmd.Env = root, c.environ()
+	out, err := cmd.Output()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		c.t.Fatalf("running %v: %v", args, err)
+	}
+	if err := json.Unmarshal(out, answer); err != nil {
+		c.t.Fatalf("reading what %v prints, %s: %v", args, out, err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"radwitness/pkg/doctor"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/prober"
@@ -201,6 +202,30 @@ func TestDeploy(t *testing.T) {
 		c.invoke(out.ReconcilerFunctionName, `{"action":"plan","group":"`+group+`"}`, &plan)
 		if tg := plan.Groups[0].TargetGroups[0]; tg.Error != "" || len(tg.Deregister) > 0 || len(plan.Groups[0].Servers) != len(servers) {
 			t.Errorf("the reconciler plans %+v, want all servers and nobody to leave", plan.Groups[0])
+		}
+	})
+	step("doctor finds that no listener leads to the target group, and nothing wrong with the stack", func() {
+		var report doctor.Report
+		c.command(&report, "doctor", "-config", file, "-json")
+		var failed []string
+		well := map[string]bool{}
+		for _, f := range report.Findings {
+			switch f.Level {
+			case doctor.Fail:
+				failed = append(failed, f.Check+": "+f.Says)
+			case doctor.OK:
+				well[f.Check] = true
+			}
+		}
+		if !slices.Equal(failed, []string{"listener: no listener forwards to it"}) {
+			t.Errorf("doctor fails %q", failed)
+		}
+		for _, check := range []string{
+			"probes", "secret", "function", "environment", "fleet-version", "schedule", "table", "stream-mapping", "stream-order", "vpc",
+		} {
+			if !well[check] {
+				t.Errorf("doctor does not find %s well: %+v", check, report.Findings)
+			}
 		}
 	})
 	step("a server added to fleet.yaml and deployed is probed and registered", func() {

@@ -59,14 +59,17 @@ func run(ctx context.Context, o options) int {
 	l, err := lab.Start(ctx, cfg)
 	if err == nil {
 		defer l.Close()
-		switch {
-		case o.demo:
-			err = demo.Play(ctx, l, os.Stdout)
-		case o.chaos > 0:
-			err = chaos.Play(ctx, l, faults, o.chaos, os.Stdout)
-		default:
-			err = show(ctx, l, o.environment, log.Name())
-		}
+		err = withPage(ctx, l, o.serve, func(page string) error {
+			switch {
+			case o.demo:
+				fmt.Print(page)
+				return demo.Play(ctx, l, os.Stdout)
+			case o.chaos > 0:
+				fmt.Print(page)
+				return chaos.Play(ctx, l, faults, o.chaos, os.Stdout)
+			}
+			return show(ctx, l, o.environment, page+"logs: "+log.Name())
+		})
 	}
 	fmt.Println("logs of the functions:", log.Name())
 	if err != nil {
@@ -75,13 +78,26 @@ func run(ctx context.Context, o options) int {
 	return 0
 }
 
+// withPage does something with a lab while its status page is served, unless the
+// address is empty.
+func withPage(ctx context.Context, l *lab.Lab, address string, do func(page string) error) error {
+	if address == "" {
+		return do("")
+	}
+	where, stop, err := servePage(ctx, l, address)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do("status page: "+where+"\n"), stop())
+}
+
 // show runs the lab for a person, and for commands in other terminals.
-func show(ctx context.Context, l *lab.Lab, environment, logs string) error {
+func show(ctx context.Context, l *lab.Lab, environment, about string) error {
 	remove, err := l.Export(environment)
 	if err != nil {
 		return err
 	}
-	about := fmt.Sprintf("logs: %s, for commands in another terminal: . %s", logs, environment)
+	about += ", for commands in another terminal: . " + environment
 	return errors.Join(console.Run(ctx, l, about, os.Stdin, os.Stdout), remove())
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const usage = `usage: local [-config FILE | -demo | -chaos DURATION [-seed N]] [-log FILE] [-env FILE]
+const usage = `usage: local [-config FILE | -demo | -chaos DURATION [-seed N]] [-log FILE] [-env FILE] [-serve ADDRESS]
 
 Runs prober and reconciler against an AWS in this process, and shows what they do.
 Without -config it also starts three RADIUS servers, whose faults you can switch.
@@ -18,10 +18,14 @@ Exit code: 0 all went well, 1 something did not, 3 bad usage or configuration.
 // options are what the command line says.
 type options struct {
 	config, log, environment string // files
+	serve                    string // address of the status page; empty has none
 	demo                     bool
 	chaos                    time.Duration // of faults; 0 has none
 	seed                     uint64        // of the faults
 }
+
+// noPage is what -serve takes for no status page.
+const noPage = "off"
 
 // parse reads the arguments. It has told the user what is wrong with them when
 // it fails, and it fails with flag.ErrHelp when they ask for help.
@@ -37,9 +41,16 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.environment, "env", "dist/local.env", "while the system runs, keep this `file` for other terminals to source")
 	flags.DurationVar(&o.chaos, "chaos", 0, "break AWS, functions and servers for a `time`, check that all comes to rest, and end")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the faults")
+	flags.StringVar(&o.serve, "serve", "127.0.0.1:8080", "serve the status page on this `address`, or the next port that is free; "+
+		noPage+" has none, as -demo and -chaos unless it is given")
 	flags.BoolVar(&o.demo, "demo", false, "play a scripted outage, check each step, and end")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	asked := false
+	flags.Visit(func(f *flag.Flag) { asked = asked || f.Name == "serve" })
+	if o.serve == noPage || !asked && (o.demo || o.chaos > 0) {
+		o.serve = ""
 	}
 	var err error
 	switch {

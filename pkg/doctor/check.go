@@ -42,6 +42,14 @@ func fail(format string, args ...any) verdict {
 	return verdict{level: Fail, says: fmt.Sprintf(format, args...)}
 }
 
+// because adds a reason, where there is one, to what is so.
+func because(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
 // by puts another advice in place of the check's own.
 func (v verdict) by(mend string) verdict {
 	v.mend = mend

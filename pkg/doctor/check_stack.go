@@ -135,7 +135,7 @@ func checkFunction(_ *Facts, fn *Function) []verdict {
 	case fn.Missing:
 		return []verdict{fail("is not there")}
 	case fn.State != "" && fn.State != lambdatypes.StateActive && fn.State != lambdatypes.StateInactive:
-		return []verdict{fail("is %s: %s", strings.ToLower(string(fn.State)), fn.StateReason)}
+		return []verdict{fail("is %s", because(strings.ToLower(string(fn.State)), fn.StateReason))}
 	case fn.Update != "" && fn.Update != lambdatypes.LastUpdateStatusSuccessful:
 		return []verdict{fail("its last update: %s", strings.ToLower(string(fn.Update)))}
 	}

@@ -89,7 +89,7 @@ func checkMapping(f *Facts) []verdict {
 	case slices.Contains([]string{"Creating", "Enabling", "Updating"}, aws.ToString(m.State)):
 		return []verdict{warn("is %s: look again in a minute", strings.ToLower(aws.ToString(m.State)))}
 	default:
-		return []verdict{fail("is %s: %s", strings.ToLower(aws.ToString(m.State)), aws.ToString(m.StateTransitionReason)).
+		return []verdict{fail("is %s", because(strings.ToLower(aws.ToString(m.State)), aws.ToString(m.StateTransitionReason))).
 			by("aws lambda update-event-source-mapping --uuid " + aws.ToString(m.UUID) + " --enabled")}
 	}
 }

@@ -204,7 +204,7 @@ func checkListener(t *TargetGroup) []verdict {
 			continue
 		}
 		if lb.State != nil && lb.State.Code != elbv2types.LoadBalancerStateEnumActive {
-			list = append(list, fail("load balancer %s is %s: %s", name, lb.State.Code, aws.ToString(lb.State.Reason)).
+			list = append(list, fail("load balancer %s is %s", name, because(string(lb.State.Code), aws.ToString(lb.State.Reason))).
 				by("aws elbv2 describe-load-balancers --load-balancer-arns "+aws.ToString(lb.LoadBalancerArn)))
 		}
 		if lb.Listened {

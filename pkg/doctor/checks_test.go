@@ -208,7 +208,7 @@ func TestChecks(t *testing.T) {
 			}}}
 		}, nil},
 		{"a load balancer that is provisioning", func(f *Facts) { auth(f).LoadBalancers[0].State.Code = "failed" },
-			[]string{"fail listener, target group acct: load balancer radius is failed: ", "fail listener, " + tg + "load balancer radius is failed: "}},
+			[]string{"fail listener, target group acct: load balancer radius is failed", "fail listener, " + tg + "load balancer radius is failed"}},
 		{"termination off, whatever the delay", func(f *Facts) { set(attributeTermination, "false")(f); set(attributeDelay, "0")(f) },
 			[]string{"fail connection-termination, " + tg + "off: a NAS that sends from one port stays on a server that is out for ever"}},
 		{"termination not told", func(f *Facts) { delete(auth(f).Attributes, attributeTermination) },
@@ -440,6 +440,9 @@ func TestChecks(t *testing.T) {
 				if finding.Level != OK && finding.Mend == "" {
 					t.Errorf("nothing says how to mend %s", finding.Check)
 				}
+				if blank.MatchString(finding.Mend) {
+					t.Errorf("%s leaves a blank: %s", finding.Check, finding.Mend)
+				}
 				if finding.Level == OK && finding.Mend != "" {
 					t.Errorf("%s mends what is well", finding.Check)
 				}
@@ -467,7 +470,7 @@ func TestConsequencesAreNotToldAgain(t *testing.T) {
 		{"reconciler switched off", func(f *Facts) { f.Reconciler.Reserved = aws.Int32(0) }, false,
 			"fail concurrency, function radwitness-reconciler: is switched off: its reserved concurrency is 0"},
 		{"no mapping", func(f *Facts) { f.Mappings = []Mapping{} }, false, "fail stream-mapping, stream: no event source mapping invokes the reconciler"},
-		{"mapping disabled", func(f *Facts) { f.Mappings[0].State = aws.String("Disabled") }, false, "fail stream-mapping, stream: is disabled: "},
+		{"mapping disabled", func(f *Facts) { f.Mappings[0].State = aws.String("Disabled") }, false, "fail stream-mapping, stream: is disabled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := good()

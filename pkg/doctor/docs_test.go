@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,12 +27,11 @@ const (
 // document writes the checks for docs/doctor.md.
 func document() string {
 	var b strings.Builder
-	plain := regexp.MustCompile(`\{([A-Z_]+)\}`)
 	for _, s := range Sections() {
 		fmt.Fprintf(&b, "\n### %s\n", s.Title)
 		for _, c := range s.Checks {
 			fmt.Fprintf(&b, "\n**%s.** %s\n*Otherwise:* %s\n", c.Name, c.Looks, c.Why)
-			fmt.Fprintf(&b, "*Mend:* %s.", strings.TrimSuffix(plain.ReplaceAllString(c.Mend, "$1"), "."))
+			fmt.Fprintf(&b, "*Mend:* %s.", strings.TrimSuffix(plain(c.Mend), "."))
 			switch {
 			case strings.HasPrefix(c.Source, "https://datatracker.ietf.org/doc/html/rfc"):
 				rfc := strings.NewReplacer("rfc", "RFC ", "#section-", " section ").Replace(c.Source[len("https://datatracker.ietf.org/doc/html/"):])

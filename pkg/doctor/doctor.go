@@ -9,6 +9,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,13 @@ func judge(f *Facts) []Finding {
 func (c Check) finding(s subject, v verdict) Finding {
 	f := Finding{Check: c.Name, Group: s.group, Subject: s.name, Level: v.level, Says: v.says}
 	if v.level != OK {
-		f.Mend, f.Source = strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend)), c.Source
+		f.Mend, f.Source = plain(strings.NewReplacer(s.fill...).Replace(cmp.Or(v.mend, c.Mend))), c.Source
 	}
 	return f
 }
+
+// blank is a word in an advice that stands for a name, such as {ARN}.
+var blank = regexp.MustCompile(`\{([A-Z_]+)\}`)
+
+// plain writes the words that nothing is filled in for as a reader expects them.
+func plain(advice string) string { return blank.ReplaceAllString(advice, "$1") }

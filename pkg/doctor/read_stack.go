@@ -265,6 +265,9 @@ func (r *reader) readMappings(ctx context.Context, f *Function) []Mapping {
 func (r *reader) proberQueue(ctx context.Context, f *Function) []Queue {
 	subject := subject{name: "failures of " + f.Name}
 	out, err := r.Lambda.GetFunctionEventInvokeConfig(ctx, &lambda.GetFunctionEventInvokeConfigInput{FunctionName: &f.Name})
+	if _, none := errors.AsType[*lambdatypes.ResourceNotFoundException](err); none {
+		return nil
+	}
 	if err != nil {
 		r.gap(subject, "where they go", "lambda:GetFunctionEventInvokeConfig", err)
 		return nil

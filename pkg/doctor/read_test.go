@@ -110,8 +110,11 @@ type queues struct {
 }
 
 func (q *queues) GetFunctionEventInvokeConfig(context.Context, *lambda.GetFunctionEventInvokeConfigInput, ...func(*lambda.Options)) (*lambda.GetFunctionEventInvokeConfigOutput, error) {
-	if q.destination == "" {
+	switch q.destination {
+	case "":
 		return nil, errors.New("no route")
+	case "none":
+		return nil, &lambdatypes.ResourceNotFoundException{}
 	}
 	return &lambda.GetFunctionEventInvokeConfigOutput{
 		DestinationConfig: &lambdatypes.DestinationConfig{OnFailure: &lambdatypes.OnFailure{Destination: &q.destination}},
@@ -140,6 +143,7 @@ func TestFailuresOfTheProber(t *testing.T) {
 			[]string{"123456789012/minutes", "https://minutes"}, 0,
 		},
 		{"arn:aws:sns:eu-central-1:123456789012:topic", nil, nil, 0},
+		{"none", nil, nil, 0},
 		{"", nil, nil, 1},
 	} {
 		q := &queues{destination: test.destination}

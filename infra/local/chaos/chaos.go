@@ -31,7 +31,7 @@ func Play(ctx context.Context, l *lab.Lab, f *Faults, d time.Duration, out io.Wr
 	if err := until(ctx, converging, func() (bool, error) { return well(ctx, l) }); err != nil {
 		return fmt.Errorf("waiting for the first registrations: %w", err)
 	}
-	f.start()
+	f.Begin()
 	_, _ = fmt.Fprintf(out, "faults for %v, seed %d\n", d, f.seed)
 	rng := rand.New(rand.NewPCG(f.seed, 1))
 	next := time.Now()
@@ -56,7 +56,7 @@ func Play(ctx context.Context, l *lab.Lab, f *Faults, d time.Duration, out io.Wr
 			return err
 		}
 	}
-	f.stop()
+	f.End()
 	for _, s := range l.Fleet.Groups[0].Servers {
 		if err := l.SetFault(s.Name, radiustest.None); err != nil {
 			return err

@@ -38,8 +38,11 @@ func (f *Faults) Counts() map[string]int {
 	return maps.Clone(f.counts)
 }
 
-func (f *Faults) start() { f.set(true) }
-func (f *Faults) stop()  { f.set(false) }
+// Begin lets faults happen, until End.
+func (f *Faults) Begin() { f.set(true) }
+
+// End ends the faults.
+func (f *Faults) End() { f.set(false) }
 
 func (f *Faults) set(on bool) {
 	f.mu.Lock()

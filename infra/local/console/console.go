@@ -30,12 +30,21 @@ var faultKeys = []struct {
 	key   string
 	fault radiustest.Fault
 }{
+	{"n", radiustest.None},
 	{"r", radiustest.RejectAll},
 	{"d", radiustest.DropAll},
 	{"s", radiustest.Slow},
 	{"w", radiustest.WrongSecret},
 	{"f", radiustest.Refuse},
-	{"n", radiustest.None},
+}
+
+// Faults lists the faults that a person can switch, none first.
+func Faults() []radiustest.Fault {
+	faults := make([]radiustest.Fault, len(faultKeys))
+	for i, f := range faultKeys {
+		faults[i] = f.fault
+	}
+	return faults
 }
 
 // order is what a person wants done to servers.

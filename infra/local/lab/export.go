@@ -72,6 +72,7 @@ func (l *Lab) environment(fleetPath string) ([]byte, error) {
 	for _, assignment := range append([]string{
 		"AWS_ENDPOINT_URL=" + *l.Operator.BaseEndpoint,
 		"AWS_REGION=" + l.Operator.Region,
+		"AWS_DEFAULT_REGION=" + l.Operator.Region, // AWS CLI version 1 knows no other
 		"AWS_ACCESS_KEY_ID=" + access.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY=" + access.SecretAccessKey,
 		"RADWITNESS_FLEET=" + fleetPath,

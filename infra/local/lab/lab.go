@@ -10,7 +10,6 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -146,19 +145,6 @@ func (l *Lab) StopProber() {
 
 // Faults reports whether the servers are the lab's, so that they can have faults.
 func (l *Lab) Faults() bool { return len(l.servers) > 0 }
-
-// SetFault makes one of the lab's servers misbehave from now on.
-func (l *Lab) SetFault(server string, f radiustest.Fault) error {
-	if !l.Faults() {
-		return fmt.Errorf("setting a fault of %s: only servers of the lab's can have faults", server)
-	}
-	for i, s := range l.Fleet.Groups[0].Servers {
-		if s.Name == server {
-			return l.servers[i].SetFault(f)
-		}
-	}
-	return fmt.Errorf("setting a fault: there is no server %q", server)
-}
 
 // Packets is how many RADIUS requests the lab's servers have received.
 func (l *Lab) Packets() int {
