@@ -237,7 +237,9 @@ func generateSchema(t *testing.T) *invopop.Schema {
 			}
 		}
 	}
-	set("group", "prune", func(s *invopop.Schema) { s.Default = false })
+	for _, key := range []string{"prune", "server_metrics"} {
+		set("group", key, func(s *invopop.Schema) { s.Default = false })
+	}
 	for key, pattern := range map[string]*regexp.Regexp{
 		"subnet_ids": subnetPattern, "availability_zones": zonePattern, "route_table_ids": routeTablePattern, "kms_keys": keyPattern,
 	} {
