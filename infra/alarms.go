@@ -17,9 +17,11 @@ import (
 	"radwitness/pkg/telemetry"
 )
 
-// alarmSpec is an alarm on a metric that reaches 1, unless it says otherwise.
+// alarmSpec is an alarm on a metric that reaches 1, unless it says otherwise. Its
+// kind is also the heading under which docs/operate.md says what to do.
 type alarmSpec struct {
-	id, name, description string
+	id, kind, description string
+	group                 string // empty for an alarm of the functions
 	metric                awscloudwatch.IMetric
 	threshold             float64 // 1 if 0
 	below                 bool    // ring when less than the threshold, not at or above it
@@ -56,11 +58,12 @@ func (s *stack) newAlarms(q queues, f functions) []awscloudwatch.Alarm {
 func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 	group := g.Name
 	// A group at rest is passed over once in its reconcile_interval, and only a
-	// pass has news of it. CloudWatch counts in whole minutes.
+	// pass has news of it: one value of each gauge. CloudWatch counts in whole
+	// minutes.
 	pass := max(1, math.Ceil(g.ReconcileInterval.Minutes()))
 	specs := []alarmSpec{
 		{
-			id: "NoFreshProbe-" + group, name: "no-fresh-probe-" + group,
+			id: "NoFreshProbe-" + group, kind: "no-fresh-probe", group: group,
 			description: "No server of the group has had a conclusive probe for 3 minutes. Membership stays as it is, and nobody watches.",
 			metric:      groupMetric(group, telemetry.MetricSuccessRate, awscloudwatch.Stats_SAMPLE_COUNT(), 1),
 			below:       true, periods: 3,
@@ -68,29 +71,29 @@ func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 			silent:  !s.deploy.Schedule, // switched off on purpose
 		},
 		{
-			id: "NoPass-" + group, name: "no-pass-" + group,
+			id: "NoPass-" + group, kind: "no-pass", group: group,
 			description: "The reconciler has not looked at the group's target groups for five times as long as it should. Membership stays as it is.",
-			metric:      groupMetric(group, telemetry.MetricPasses, awscloudwatch.Stats_SAMPLE_COUNT(), pass),
+			metric:      groupMetric(group, telemetry.MetricUp, awscloudwatch.Stats_SAMPLE_COUNT(), pass),
 			below:       true, periods: 5,
 			missing: awscloudwatch.TreatMissingData_BREACHING,
 			silent:  !s.deploy.Schedule,
 		},
 		{
-			id: "FailOpen-" + group, name: "fail-open-" + group,
+			id: "FailOpen-" + group, kind: "fail-open", group: group,
 			description: "Too few servers of the group are well, so servers that should be out are kept in.",
 			metric:      groupMetric(group, telemetry.MetricFailOpen, awscloudwatch.Stats_MAXIMUM(), 1),
 			periods:     1,
 			missing:     awscloudwatch.TreatMissingData_IGNORE,
 		},
 		{
-			id: "ServerDown-" + group, name: "server-down-" + group,
+			id: "ServerDown-" + group, kind: "server-down", group: group,
 			description: "A server of the group does not authenticate.",
 			metric:      groupMetric(group, telemetry.MetricDown, awscloudwatch.Stats_MAXIMUM(), 1),
 			periods:     1,
 			missing:     awscloudwatch.TreatMissingData_IGNORE,
 		},
 		{
-			id: "PassesFail-" + group, name: "passes-fail-" + group,
+			id: "PassesFail-" + group, kind: "passes-fail", group: group,
 			description: "Passes over the group's target groups fail again and again: membership may differ from the decision.",
 			metric:      groupMetric(group, telemetry.MetricErrors, awscloudwatch.Stats_SUM(), pass),
 			periods:     3,
@@ -99,7 +102,7 @@ func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 	}
 	if showsCertificates(g) {
 		specs = append(specs, alarmSpec{
-			id: "CertificateExpires-" + group, name: "certificate-expires-" + group,
+			id: "CertificateExpires-" + group, kind: "certificate-expires", group: group,
 			description: "A server certificate of the group expires in less than 14 days: from then on no 802.1X client gets in.",
 			metric:      groupMetric(group, telemetry.MetricDaysToExpiry, awscloudwatch.Stats_MINIMUM(), 60),
 			threshold:   14, below: true, periods: 1,
@@ -120,19 +123,19 @@ func (s *stack) functionAlarms(q queues, f functions) []alarmSpec {
 	errors := &awscloudwatch.MetricOptions{Period: minutes(5), Statistic: awscloudwatch.Stats_SUM()}
 	return []alarmSpec{
 		{
-			id: "ProberErrors", name: "prober-errors",
+			id: "ProberErrors", kind: "prober-errors",
 			description: "The prober has failed: a minute was not probed, or results were not recorded.",
 			metric:      f.prober.MetricErrors(errors), periods: 1,
 			missing: awscloudwatch.TreatMissingData_NOT_BREACHING,
 		},
 		{
-			id: "ReconcilerErrors", name: "reconciler-errors",
+			id: "ReconcilerErrors", kind: "reconciler-errors",
 			description: "The reconciler has failed on a whole batch.",
 			metric:      f.reconciler.MetricErrors(errors), periods: 1,
 			missing: awscloudwatch.TreatMissingData_NOT_BREACHING,
 		},
 		{
-			id: "IteratorAge", name: "iterator-age",
+			id: "IteratorAge", kind: "iterator-age",
 			description: "The reconciler is more than a minute behind the probes, and past that it no longer changes membership.",
 			metric: f.reconciler.Metric(jsii.String("IteratorAge"), &awscloudwatch.MetricOptions{
 				Period: minutes(1), Statistic: awscloudwatch.Stats_MAXIMUM(),
@@ -145,9 +148,9 @@ func (s *stack) functionAlarms(q queues, f functions) []alarmSpec {
 	}
 }
 
-func queueAlarm(id, name, description string, queue awssqs.Queue) alarmSpec {
+func queueAlarm(id, kind, description string, queue awssqs.Queue) alarmSpec {
 	return alarmSpec{
-		id: id + "NotEmpty", name: name, description: description,
+		id: id + "NotEmpty", kind: kind, description: description,
 		metric: queue.MetricApproximateNumberOfMessagesVisible(&awscloudwatch.MetricOptions{
 			Period: minutes(1), Statistic: awscloudwatch.Stats_MAXIMUM(),
 		}),
@@ -164,9 +167,13 @@ func (s *stack) newAlarm(spec alarmSpec) awscloudwatch.Alarm {
 	if spec.below {
 		operator = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
 	}
+	name := s.name + "-" + spec.kind
+	if spec.group != "" {
+		name += "-" + spec.group
+	}
 	return awscloudwatch.NewAlarm(s.scope, &spec.id, &awscloudwatch.AlarmProps{
-		AlarmName:          jsii.String(s.name + "-" + spec.name),
-		AlarmDescription:   &spec.description,
+		AlarmName:          &name,
+		AlarmDescription:   jsii.String(spec.description + " What to do: docs/operate.md#" + spec.kind),
 		Metric:             spec.metric,
 		Threshold:          &spec.threshold,
 		ComparisonOperator: operator,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,12 +22,12 @@ func TestAlarms(t *testing.T) {
 	// What each alarm watches and when it rings.
 	want := map[string]string{
 		"radwitness-no-fresh-probe-vpn-auth":      "success_rate vpn-auth SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-vpn-auth":             "passes vpn-auth SampleCount < 1 for 5x60s, missing breaching",
+		"radwitness-no-pass-vpn-auth":             "up vpn-auth SampleCount < 1 for 5x60s, missing breaching",
 		"radwitness-fail-open-vpn-auth":           "fail_open vpn-auth Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-server-down-vpn-auth":         "down vpn-auth Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-passes-fail-vpn-auth":         "errors vpn-auth Sum >= 1 for 3x60s, missing notBreaching",
 		"radwitness-no-fresh-probe-lab":           "success_rate lab SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-lab":                  "passes lab SampleCount < 1 for 5x420s, missing breaching",
+		"radwitness-no-pass-lab":                  "up lab SampleCount < 1 for 5x420s, missing breaching",
 		"radwitness-fail-open-lab":                "fail_open lab Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-server-down-lab":              "down lab Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-passes-fail-lab":              "errors lab Sum >= 1 for 3x420s, missing notBreaching",
@@ -39,6 +40,7 @@ func TestAlarms(t *testing.T) {
 	}
 	operators := map[any]string{"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
 	got := map[string]string{}
+	var sections []string
 	for _, a := range tmpl.ofType("AWS::CloudWatch::Alarm") {
 		name := a.get("AlarmName").(string)
 		got[name] = fmt.Sprintf("%v %v %v %s %v for %vx%vs, missing %v",
@@ -48,9 +50,16 @@ func TestAlarms(t *testing.T) {
 		if !cmp.Equal(a.get("AlarmActions"), any(topic)) || !cmp.Equal(a.get("OKActions"), any(topic)) {
 			t.Errorf("%s tells %v and %v, want the topic of both alarm and recovery", name, a.get("AlarmActions"), a.get("OKActions"))
 		}
-		if a.get("AlarmDescription") == nil {
-			t.Errorf("%s has no description", name)
+		description, _ := a.get("AlarmDescription").(string)
+		_, section, ok := strings.Cut(description, ". What to do: docs/operate.md#")
+		if !ok || !strings.HasPrefix(strings.TrimPrefix(name, "radwitness-"), section) {
+			t.Errorf("%s is described as %q, want a sentence and the place in the runbook", name, description)
 		}
+		sections = append(sections, section)
+	}
+	slices.Sort(sections)
+	if diff := cmp.Diff(runbook(t), slices.Compact(sections)); diff != "" {
+		t.Errorf("sections of the runbook (-there +wanted):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
@@ -71,6 +80,33 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("subscription %v, want email to noc@example.com", s)
 		}
 	}
+}
+
+// runbook lists the headings under Alarms in docs/operate.md, sorted, and sees
+// that each section answers the same questions.
+func runbook(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alarms, _ := strings.Cut(string(page), "\n## Alarms\n")
+	alarms, _, _ = strings.Cut(alarms, "\n## ")
+	var headings []string
+	for i, section := range strings.Split(alarms, "\n### ") {
+		heading, text, _ := strings.Cut(section, "\n")
+		if i == 0 {
+			continue // the introduction
+		}
+		headings = append(headings, heading)
+		for _, question := range []string{"It means", "Users notice", "Look at", "By itself"} {
+			if !strings.Contains(text, "\n**"+question+"**") {
+				t.Errorf("section %s of the runbook has no **%s**", heading, question)
+			}
+		}
+	}
+	slices.Sort(headings)
+	return headings
 }
 
 // The dashboard must show, for every group, states, membership, latency and

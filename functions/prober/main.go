@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"slices"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -22,16 +21,9 @@ import (
 	"radwitness/pkg/store"
 )
 
-// gcPercent is lower than Go's own: the garbage of a round comes all at once, and
-// must not double what the function needs. GOGC overrides it.
-const gcPercent = 60
-
 func main() {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") == "" {
 		os.Exit(operate(os.Environ(), os.Stdout, os.Stderr, os.Args[1:]))
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
 	}
 	p, err := function(context.Background())
 	if err != nil {

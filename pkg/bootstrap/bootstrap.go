@@ -25,8 +25,9 @@ import (
 const (
 	dialTimeout = 2 * time.Second // a VPC without a route swallows packets silently
 	callTimeout = 4 * time.Second // of one attempt; the SDK repeats it
-	// idleConnections is as many as the prober writes over at once. The SDK keeps
-	// ten, and a handshake costs far more than a write.
+	// idleConnections is how many connections to a service stay open: as many as
+	// the prober writes on at once. The SDK keeps ten, so that each round would
+	// begin with dozens of TLS handshakes.
 	idleConnections = 64
 )
 

@@ -22,7 +22,7 @@ import (
 	"radwitness/pkg/fleet"
 )
 
-// Source is what a command line and its environment say of a deployed. What is
+// Source is what a command line and its environment say of a deployed system. What is
 // empty is looked for in the usual places.
 type Source struct {
 	Environ     []string // in the form of os.Environ

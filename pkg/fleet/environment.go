@@ -11,16 +11,25 @@ import (
 // radwitness.
 const variablePrefix = "RADWITNESS_"
 
-// otherVariables belong to the functions themselves and override nothing.
+// otherVariables belong to the functions themselves and override nothing. The
+// comment above each is its description in docs/configuration.md.
 func otherVariables() []string {
 	return []string{
+		// Path of the fleet file. Without it the functions read fleet.yaml of their bundle.
 		"RADWITNESS_FLEET",
+		// Version of the fleet file that the functions run with. The stack sets it, for the commands to compare.
 		"RADWITNESS_FLEET_VERSION",
+		// Name of the stack, for the commands, where the fleet file has no section deploy.
 		"RADWITNESS_STACK",
+		// Name of table probes.
 		"RADWITNESS_PROBES_TABLE",
+		// Name of table health. Only the reconciler has it.
 		"RADWITNESS_HEALTH_TABLE",
+		// Name of the EventBridge bus that the reconciler tells of changes. Without it nobody is told.
 		"RADWITNESS_EVENT_BUS",
+		// URL of the SQS queue for stream records that cannot be read. Without it they are only logged.
 		"RADWITNESS_FAILURE_QUEUE",
+		// Least level of the functions' log lines: info, warn or error. Without it info.
 		"RADWITNESS_LOG_LEVEL",
 	}
 }
@@ -70,12 +79,13 @@ func (r *report) readEnvironment(environ []string) (overrideForm, []string) {
 // addVariables adds the scalars of a form by the names of their variables.
 // Lists and maps have no variable.
 func addVariables(known map[string]reflect.Value, key string, form reflect.Value) {
-	for name, f := range fields(form) {
-		switch path := join(key, name); {
-		case f.value.Kind() == reflect.Struct:
-			addVariables(known, path, f.value)
-		case f.value.Type().Elem().Kind() != reflect.Slice && f.value.Type().Elem().Kind() != reflect.Map:
-			known[variable(path).variable] = f.value
+	for _, f := range fields(form.Type()) {
+		value := form.FieldByIndex(f.index)
+		switch path := join(key, f.name); {
+		case value.Kind() == reflect.Struct:
+			addVariables(known, path, value)
+		case value.Type().Elem().Kind() != reflect.Slice && value.Type().Elem().Kind() != reflect.Map:
+			known[variable(path).variable] = value
 		}
 	}
 }

@@ -29,6 +29,7 @@ type scenario struct {
 	ticks    int           // rounds to wait for
 	warmUp   int           // ticks at the beginning that do not count
 	cores    string        // that the functions run on, as taskset has them
+	limit    string        // GOMEMLIMIT, empty for none
 }
 
 // observation is what came of a scenario.
@@ -84,7 +85,7 @@ func (s scenario) play(ctx context.Context) (observation, error) {
 	f := &functions{scenario: s, environ: []string{
 		"RADWITNESS_FLEET=" + path, "RADWITNESS_PROBES_TABLE=probes",
 		"BENCH_SHARED_SECRET=" + secret, "BENCH_USERNAME=" + username, "BENCH_PASSWORD=" + password,
-		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench",
+		"GOMEMLIMIT=" + s.limit, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench",
 		fmt.Sprintf("AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:%d", rows),
 	}, bootstrap: bootstrap}
 	first, err := f.run(ctx)

@@ -44,6 +44,10 @@ type Test struct {
 	Trace       bool    // keep every transmission
 }
 
+// maxFaults is how many logins may fail by this machine's own fault, such as a
+// moment in which it was stalled. More end the test.
+const maxFaults = 5
+
 // errRejects ends a test that might lock an account.
 var errRejects = errors.New("too many rejects in a row")
 
@@ -62,7 +66,8 @@ type run struct {
 	client  *nas.Client
 	tally   *nas.Tally
 	tests   sync.WaitGroup
-	rejects int // in a row
+	rejects int     // in a row
+	faults  []error // of this machine's own
 }
 
 // Run makes the test. It ends early with its context, and then reports what is
@@ -90,6 +95,12 @@ func (t Test) Run(ctx context.Context) (Result, error) {
 		res.Notes = append(res.Notes, "interrupted")
 	case cause != nil:
 		return Result{}, cause
+	}
+	switch n := len(r.faults); {
+	case n > 0 && res.View.Logins == 0:
+		return Result{}, r.faults[0]
+	case n > 0:
+		res.Notes = append(res.Notes, fmt.Sprintf("%d logins are not counted, by a fault of this machine: %v", n, r.faults[0]))
 	}
 	if held > 0 {
 		res.Notes = append(res.Notes, fmt.Sprintf("%d logins began late, because %d were waiting already", held, t.Outstanding))
@@ -147,7 +158,7 @@ func (r *run) login(ctx context.Context, user int) {
 			return
 		}
 		if res.Outcome == health.ProberError {
-			r.cancel(fmt.Errorf("sending to %s: %s", r.Servers[server].Name, res.Reason))
+			r.fault(l, fmt.Errorf("sending to %s: %s", r.Servers[server].Name, res.Reason))
 			return
 		}
 		wait := r.client.Wait(res.Outcome, res.Duration)
@@ -157,6 +168,16 @@ func (r *run) login(ctx context.Context, user int) {
 		r.mu.Lock()
 		l.Heard(res.Outcome, wait, time.Now())
 		r.mu.Unlock()
+	}
+}
+
+// fault gives up a login by this machine's own fault. It is not counted.
+func (r *run) fault(l *nas.Login, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.Heard(health.ProberError, 0, time.Now())
+	if r.faults = append(r.faults, err); len(r.faults) > maxFaults {
+		r.cancel(err)
 	}
 }
 
