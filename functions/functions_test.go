@@ -221,8 +221,8 @@ func TestBootstraps(t *testing.T) {
 
 	for _, log := range logs {
 		text := log.String()
-		if !strings.Contains(text, `"msg":"round"`) && !strings.Contains(text, `"msg":"pass"`) {
-			t.Errorf("log without a round or a pass:\n%s", text)
+		if !strings.Contains(text, `"msg":"minute"`) && !strings.Contains(text, `"msg":"pass"`) {
+			t.Errorf("log without a minute or a pass:\n%s", text)
 		}
 		for _, s := range []string{sharedSecret, password} {
 			if strings.Contains(text+report+plan, s) {

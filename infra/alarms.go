@@ -58,7 +58,8 @@ func (s *stack) newAlarms(q queues, f functions) []awscloudwatch.Alarm {
 func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 	group := g.Name
 	// A group at rest is passed over once in its reconcile_interval, and only a
-	// pass has news of it. CloudWatch counts in whole minutes.
+	// pass has news of it: one value of each gauge. CloudWatch counts in whole
+	// minutes.
 	pass := max(1, math.Ceil(g.ReconcileInterval.Minutes()))
 	specs := []alarmSpec{
 		{
@@ -72,7 +73,7 @@ func (s *stack) groupAlarms(g fleet.Group) []alarmSpec {
 		{
 			id: "NoPass-" + group, kind: "no-pass", group: group,
 			description: "The reconciler has not looked at the group's target groups for five times as long as it should. Membership stays as it is.",
-			metric:      groupMetric(group, telemetry.MetricPasses, awscloudwatch.Stats_SAMPLE_COUNT(), pass),
+			metric:      groupMetric(group, telemetry.MetricUp, awscloudwatch.Stats_SAMPLE_COUNT(), pass),
 			below:       true, periods: 5,
 			missing: awscloudwatch.TreatMissingData_BREACHING,
 			silent:  !s.deploy.Schedule,

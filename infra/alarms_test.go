@@ -22,12 +22,12 @@ func TestAlarms(t *testing.T) {
 	// What each alarm watches and when it rings.
 	want := map[string]string{
 		"radwitness-no-fresh-probe-vpn-auth":      "success_rate vpn-auth SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-vpn-auth":             "passes vpn-auth SampleCount < 1 for 5x60s, missing breaching",
+		"radwitness-no-pass-vpn-auth":             "up vpn-auth SampleCount < 1 for 5x60s, missing breaching",
 		"radwitness-fail-open-vpn-auth":           "fail_open vpn-auth Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-server-down-vpn-auth":         "down vpn-auth Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-passes-fail-vpn-auth":         "errors vpn-auth Sum >= 1 for 3x60s, missing notBreaching",
 		"radwitness-no-fresh-probe-lab":           "success_rate lab SampleCount < 1 for 3x60s, missing breaching",
-		"radwitness-no-pass-lab":                  "passes lab SampleCount < 1 for 5x420s, missing breaching",
+		"radwitness-no-pass-lab":                  "up lab SampleCount < 1 for 5x420s, missing breaching",
 		"radwitness-fail-open-lab":                "fail_open lab Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-server-down-lab":              "down lab Maximum >= 1 for 1x60s, missing ignore",
 		"radwitness-passes-fail-lab":              "errors lab Sum >= 1 for 3x420s, missing notBreaching",

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
 	"github.com/aws/jsii-runtime-go"
 
+	"radwitness/infra/capacity"
 	"radwitness/pkg/fleet"
 )
 
@@ -26,9 +27,6 @@ type functions struct {
 }
 
 const (
-	// memoryMB buys a seventh of a CPU, enough to sign and check 512 RADIUS
-	// packets in a round.
-	memoryMB = 256
 	// roundsSeconds is the minute whose rounds an invocation runs, and
 	// finishSeconds the time for what follows its last probe: other versions of a
 	// secret that is being rotated, the writes, and the error if one fails.
@@ -60,6 +58,17 @@ func (s *stack) proberSeconds() int {
 	return roundsSeconds + int(math.Ceil(longest.Seconds())) + finishSeconds
 }
 
+// proberMemory is what a shard's part of all checks needs.
+func (s *stack) proberMemory() int {
+	checks := 0
+	for _, g := range s.fleet.Groups {
+		for _, server := range g.Servers {
+			checks += len(server.Checks)
+		}
+	}
+	return capacity.ProberMB((checks + s.deploy.Shards - 1) / s.deploy.Shards)
+}
+
 // proberConcurrency is how many probers may run: a minute's invocation ends a
 // little after the next one has begun, so two for each shard, and one by hand.
 func (s *stack) proberConcurrency() int { return 2*s.deploy.Shards + 1 }
@@ -77,7 +86,7 @@ func (s *stack) newFunctions(code bundles, t tables, q queues, n network) functi
 		environment[e.variable()] = e.url
 	}
 	f.prober = s.newFunction("Prober", functionSpec{
-		name: "prober", code: code.prober, seconds: s.proberSeconds(), concurrency: s.proberConcurrency(),
+		name: "prober", code: code.prober, seconds: s.proberSeconds(), memory: s.proberMemory(), concurrency: s.proberConcurrency(),
 		role:        s.newRole("ProberRole", s.proberGrants(t, q, n, f.proberLogs)),
 		logs:        f.proberLogs,
 		environment: environment,
@@ -95,7 +104,7 @@ func (s *stack) newFunctions(code bundles, t tables, q queues, n network) functi
 	})
 
 	f.reconciler = s.newFunction("Reconciler", functionSpec{
-		name: "reconciler", code: code.reconciler, seconds: reconcilerSeconds, concurrency: maxReconcilers,
+		name: "reconciler", code: code.reconciler, seconds: reconcilerSeconds, memory: capacity.ReconcilerMB, concurrency: maxReconcilers,
 		role: s.newRole("ReconcilerRole", s.reconcilerGrants(t, q, f.reconcilerLogs)),
 		logs: f.reconcilerLogs,
 		environment: map[string]*string{
@@ -127,6 +136,7 @@ type functionSpec struct {
 	name        string
 	code        string
 	seconds     int
+	memory      int // MB
 	concurrency int
 	role        role
 	logs        awslogs.LogGroup
@@ -139,6 +149,9 @@ func (s *stack) newFunction(id string, spec functionSpec) awslambda.Function {
 	if s.deploy.Architecture == fleet.X8664 {
 		architecture = awslambda.Architecture_X86_64()
 	}
+	for name, value := range capacity.Environment(spec.memory) {
+		spec.environment[name] = &value
+	}
 	props := &awslambda.FunctionProps{
 		FunctionName: jsii.String(s.functionName(spec.name)),
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
@@ -146,7 +159,7 @@ func (s *stack) newFunction(id string, spec functionSpec) awslambda.Function {
 		Architecture: architecture,
 		Code:         awslambda.Code_FromAsset(&spec.code, nil),
 		Role:         spec.role,
-		MemorySize:   jsii.Number(memoryMB),
+		MemorySize:   jsii.Number(float64(spec.memory)),
 		Timeout:      awscdk.Duration_Seconds(jsii.Number(float64(spec.seconds))),
 		Environment:  &spec.environment,
 		LogGroup:     spec.logs,
@@ -179,10 +192,13 @@ func (s *stack) newEventSourceMapping(t tables, q queues, f functions) {
 		FunctionName:   f.reconciler.FunctionName(),
 		// A row says all that came before it, so older records tell nothing new.
 		StartingPosition: jsii.String("LATEST"),
-		BatchSize:        jsii.Number(100),
-		// One second gathers the results of a round, so that a group is decided
-		// once for all its servers.
-		MaximumBatchingWindowInSeconds: jsii.Number(1),
+		// The round of a large fleet in one batch: a group that is cut in two is read
+		// and decided twice.
+		BatchSize: jsii.Number(1000),
+		// Lambda polls four times a second, which gathers the results of a round well
+		// enough. To wait for more would only delay a verdict: each decision reads all
+		// the rows of its group, also those whose records are still to come.
+		MaximumBatchingWindowInSeconds: jsii.Number(0),
 		// Records of a group must be worked on in order, by one at a time. A factor
 		// above 1 keeps the order of an item, not of a group.
 		ParallelizationFactor: jsii.Number(1),

@@ -1,6 +1,6 @@
 // The CDK app: it puts the prober, the reconciler and all they need into an
 // AWS account, as fleet.yaml says. Synthesis looks nothing up, so it needs no
-// account.
+// account. With the argument cost it prints what that costs a month instead.
 package main
 
 import (
@@ -10,10 +10,14 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
 
+	"radwitness/infra/cost"
 	"radwitness/pkg/fleet"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "cost" {
+		os.Exit(cost.Command(os.Args[2:], os.Stdout, os.Stderr))
+	}
 	os.Exit(run())
 }
 

@@ -32,7 +32,7 @@ func main() {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the reconciler cannot start", "error", err)
 		os.Exit(1)
 	}
-	lambda.Start(r.Handle)
+	lambda.Start(handler(r.Handle))
 }
 
 // function wires the Lambda function.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -24,6 +25,10 @@ import (
 const (
 	dialTimeout = 2 * time.Second // a VPC without a route swallows packets silently
 	callTimeout = 4 * time.Second // of one attempt; the SDK repeats it
+	// idleConnections is how many connections to a service stay open: as many as
+	// the prober writes on at once. The SDK keeps ten, so that each round would
+	// begin with dozens of TLS handshakes.
+	idleConnections = 64
 )
 
 // Function is what a function works with.
@@ -77,7 +82,9 @@ func (f *Function) Optional(variable string) string { return f.environment[varia
 // throttled: the account's API limits are shared with other tools. Options, such
 // as another profile, come last.
 func AWS(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	client := awshttp.NewBuildableClient().WithTimeout(callTimeout).WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout })
+	client := awshttp.NewBuildableClient().WithTimeout(callTimeout).
+		WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).
+		WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = idleConnections })
 	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
 		config.WithRetryer(func() aws.Retryer { return retry.NewAdaptiveMode() }),

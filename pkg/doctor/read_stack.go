@@ -319,9 +319,10 @@ func (r *reader) readIteratorAge(ctx context.Context) *time.Duration {
 // passesAge is the time in which a group must have been passed over.
 func passesAge(g fleet.Group) time.Duration { return max(metricsAge, 5*g.ReconcileInterval) }
 
-// readPasses reads how often a group has been passed over.
+// readPasses reads how often a group has been passed over: each pass gives one
+// value of each gauge.
 func (r *reader) readPasses(ctx context.Context, g *Group) {
-	values, ok := r.metric(ctx, subjectOfGroup(g), passesAge(g.Group), "Sum", telemetry.Namespace, telemetry.MetricPasses,
+	values, ok := r.metric(ctx, subjectOfGroup(g), passesAge(g.Group), "SampleCount", telemetry.Namespace, telemetry.MetricUp,
 		cloudwatchtypes.Dimension{Name: aws.String(telemetry.DimensionGroup), Value: &g.Name})
 	if !ok {
 		return

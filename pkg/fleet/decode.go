@@ -3,9 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,19 +121,12 @@ func (r *report) decode(n ast.Node, key string, into reflect.Value) {
 
 func (r *report) decodeMapping(n *ast.MappingNode, key string, into reflect.Value) {
 	at := r.at(key)
-	known := map[string]reflect.Value{}
-	var names, required []string
+	var known []field
 	switch {
 	case into.Kind() == reflect.Map:
 		into.Set(reflect.MakeMap(into.Type()))
 	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[floor]() && into.Type() != reflect.TypeFor[attributeText]():
-		for name, f := range fields(into) {
-			known[name] = f.value
-			names = append(names, name)
-			if f.required {
-				required = append(required, name)
-			}
-		}
+		known = r.fieldsOf(into.Type())
 	default:
 		r.fail(at, "must be %s, not a mapping", expected(into))
 		return
@@ -152,22 +143,26 @@ func (r *report) decodeMapping(n *ast.MappingNode, key string, into reflect.Valu
 		}
 		seen[name] = line
 		r.lines[path] = line
-		switch field, ok := known[name]; {
+		switch i := slices.IndexFunc(known, func(f field) bool { return f.name == name }); {
 		case into.Kind() == reflect.Map:
 			value := reflect.New(into.Type().Elem()).Elem()
 			r.decode(entry.Value, path, value)
 			into.SetMapIndex(reflect.ValueOf(name), value)
-		case ok:
-			r.decode(entry.Value, path, field)
+		case i >= 0:
+			r.decode(entry.Value, path, into.FieldByIndex(known[i].index))
 		case entry.Key.IsMergeKey():
 			r.fail(r.at(path), "YAML merge keys are not supported: repeat the values, or put them under defaults")
 		default:
+			names := make([]string, len(known))
+			for i, f := range known {
+				names[i] = f.name
+			}
 			r.fail(r.at(path), "unknown key%s; known here: %s", suggest(name, names), strings.Join(names, ", "))
 		}
 	}
-	for _, name := range required {
-		if _, ok := seen[name]; !ok {
-			r.fail(r.at(join(key, name)), "is missing")
+	for _, f := range known {
+		if _, ok := seen[f.name]; !ok && f.required {
+			r.fail(r.at(join(key, f.name)), "is missing")
 		}
 	}
 }
@@ -263,38 +258,48 @@ func expected(into reflect.Value) string {
 
 // field is a key that a form knows.
 type field struct {
-	value    reflect.Value
+	name     string
+	index    []int // in the form
 	required bool
 }
 
-// fields yields the keys of a form in their order, those of an embedded form
-// as if they were its own.
-func fields(form reflect.Value) iter.Seq2[string, field] {
-	return func(yield func(string, field) bool) {
-		for i := range form.NumField() {
-			f := form.Type().Field(i)
-			if f.Anonymous {
-				for name, inner := range fields(form.Field(i)) {
-					if !yield(name, inner) {
-						return
-					}
-				}
-				continue
-			}
-			required := slices.Contains(strings.Split(f.Tag.Get("jsonschema"), ","), "required")
-			if !yield(f.Tag.Get("yaml"), field{form.Field(i), required}) {
-				return
-			}
+// fields lists the keys of a form in their order, those of an embedded form as
+// if they were its own.
+func fields(form reflect.Type) []field {
+	var list []field
+	for _, f := range reflect.VisibleFields(form) {
+		if !f.Anonymous {
+			list = append(list, field{f.Tag.Get("yaml"), f.Index, strings.Contains(","+f.Tag.Get("jsonschema")+",", ",required,")})
 		}
 	}
+	return list
 }
 
-var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
+// fieldsOf is fields, found out once for each form.
+func (r *report) fieldsOf(form reflect.Type) []field {
+	if r.forms[form] == nil {
+		r.forms[form] = fields(form)
+	}
+	return r.forms[form]
+}
+
+// plain reports whether a name can be part of a path as it is. It is asked for
+// every key at every start of a function, where an expression would be slow.
+func plain(name string) bool {
+	for _, c := range []byte(name) {
+		switch {
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return 1 <= len(name) && len(name) <= 64
+}
 
 // join returns the path of a key in a mapping. A name that could be mistaken
 // for a path is quoted.
 func join(parent, name string) string {
-	if !plainKey.MatchString(name) {
+	if !plain(name) {
 		return parent + "[" + quote(name) + "]"
 	}
 	if parent == "" {

@@ -79,12 +79,13 @@ func (r *report) readEnvironment(environ []string) (overrideForm, []string) {
 // addVariables adds the scalars of a form by the names of their variables.
 // Lists and maps have no variable.
 func addVariables(known map[string]reflect.Value, key string, form reflect.Value) {
-	for name, f := range fields(form) {
-		switch path := join(key, name); {
-		case f.value.Kind() == reflect.Struct:
-			addVariables(known, path, f.value)
-		case f.value.Type().Elem().Kind() != reflect.Slice && f.value.Type().Elem().Kind() != reflect.Map:
-			known[variable(path).variable] = f.value
+	for _, f := range fields(form.Type()) {
+		value := form.FieldByIndex(f.index)
+		switch path := join(key, f.name); {
+		case value.Kind() == reflect.Struct:
+			addVariables(known, path, value)
+		case value.Type().Elem().Kind() != reflect.Slice && value.Type().Elem().Kind() != reflect.Map:
+			known[variable(path).variable] = value
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -118,11 +119,12 @@ type report struct {
 	lines map[string]int // by path of the key
 	bad   map[place]bool // places whose own value is wrong
 	noted map[Error]bool
+	forms map[reflect.Type][]field
 	errs  Errors
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[string]int{"": 1}, bad: map[place]bool{}, noted: map[Error]bool{}}
+	return &report{file: file, lines: map[string]int{"": 1}, bad: map[place]bool{}, noted: map[Error]bool{}, forms: map[reflect.Type][]field{}}
 }
 
 // at returns the place of a key in the file. A key that is not in the file has

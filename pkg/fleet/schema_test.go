@@ -231,9 +231,9 @@ func generateSchema(t *testing.T) *invopop.Schema {
 			ReserveConcurrency: new(defaultReserveConcurrency), LogRetentionDays: new(defaultLogRetentionDays), RetainTables: new(defaultRetainTables),
 		},
 	} {
-		for key, f := range fields(reflect.ValueOf(form).Elem()) {
-			if f.value.Kind() == reflect.Pointer && !f.value.IsNil() {
-				set(def, key, func(s *invopop.Schema) { s.Default = defaultOf(f.value.Elem().Interface()) })
+		for _, f := range fields(reflect.TypeOf(form).Elem()) {
+			if value := reflect.ValueOf(form).Elem().FieldByIndex(f.index); value.Kind() == reflect.Pointer && !value.IsNil() {
+				set(def, f.name, func(s *invopop.Schema) { s.Default = defaultOf(value.Elem().Interface()) })
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,11 +67,18 @@ type minute struct {
 	lostErr  error // the newest reason for one
 }
 
-// tally sums up probes for the metrics.
+// tally sums up probes for the metrics and the line of the minute.
 type tally struct {
 	probes, successes, failures, answered, skipped int
 	latency                                        time.Duration
 	expires                                        time.Time // the first certificate to expire; zero without any
+	outcomes                                       map[health.Outcome]int
+	failing                                        map[string]health.Outcome // the newest failure of each row that had one
+	previous                                       map[string]bool           // rows that only the previous credentials open
+}
+
+func newTally() *tally {
+	return &tally{outcomes: map[health.Outcome]int{}, failing: map[string]health.Outcome{}, previous: map[string]bool{}}
 }
 
 // Minute runs every tick in [now, now+60s) for the servers of a shard, and fast
@@ -220,11 +229,16 @@ func (m *minute) once(s member, round time.Time, result *finding) (verdict bool)
 	evidence := s.check.Criteria.Evidence(result.Outcome)
 	m.count(s, func(t *tally) {
 		t.probes++
+		t.outcomes[result.Outcome]++
 		switch evidence {
 		case health.Success:
 			t.successes++
+			if result.stage == credentials.Previous {
+				t.previous[s.key.row] = true
+			}
 		case health.Failure:
 			t.failures++
+			t.failing[s.key.row] = result.Outcome
 		}
 		if result.Latency > 0 {
 			t.answered++
@@ -256,15 +270,17 @@ func (m *minute) count(s member, add func(*tally)) {
 	defer m.mu.Unlock()
 	for _, of := range in {
 		if m.tally[of] == nil {
-			m.tally[of] = &tally{}
+			m.tally[of] = newTally()
 		}
 		add(m.tally[of])
 	}
 }
 
 // logRound writes the line of a round: every server with outcome and duration.
+// At ten seconds an interval these lines would cost more than all other logs, so
+// they are there only for those who ask for them.
 func (m *minute) logRound(round time.Time, fast bool, members []member, results []finding) {
-	if len(members) == 0 {
+	if len(members) == 0 || !m.Log.Enabled(m.ctx, slog.LevelDebug) {
 		return
 	}
 	servers := make([]any, len(members))
@@ -279,17 +295,36 @@ func (m *minute) logRound(round time.Time, fast bool, members []member, results 
 		}
 		servers[i] = slog.Group(s.key.String(), attrs...)
 	}
-	m.Log.Info("round", "round", round, "fast", fast, "took_ms", milliseconds(time.Since(round)), slog.Group("servers", servers...))
+	m.Log.Debug("round", "round", round, "fast", fast, "took_ms", milliseconds(time.Since(round)), slog.Group("servers", servers...))
 }
 
-// emit writes the metrics of the minute.
+// log writes the line of the minute of a group.
+func (t *tally) log(log *slog.Logger, group string) {
+	attrs := []any{"group", group, "probes", t.probes, "outcomes", t.outcomes}
+	if t.answered > 0 {
+		attrs = append(attrs, "latency_ms", milliseconds(t.latency/time.Duration(t.answered)))
+	}
+	if t.skipped > 0 {
+		attrs = append(attrs, "skipped", t.skipped)
+	}
+	if len(t.failing) > 0 {
+		attrs = append(attrs, "failing", t.failing)
+	}
+	if len(t.previous) > 0 {
+		attrs = append(attrs, "previous_credentials", slices.Sorted(maps.Keys(t.previous)))
+	}
+	log.Info("minute", attrs...)
+}
+
+// emit writes the line and the metrics of the minute for each group.
 func (m *minute) emit() {
 	for of, t := range m.tally {
 		var metrics []telemetry.Metric
 		if of.Server == "" {
-			metrics = append(metrics,
-				telemetry.Metric{Name: telemetry.MetricProbes, Unit: "Count", Value: float64(t.probes)},
-				telemetry.Metric{Name: telemetry.MetricSkipped, Unit: "Count", Value: float64(t.skipped)})
+			t.log(m.Log, of.Group)
+			if t.skipped > 0 {
+				metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricSkipped, Unit: "Count", Value: float64(t.skipped)})
+			}
 		}
 		if conclusive := t.successes + t.failures; conclusive > 0 {
 			metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricSuccessRate, Unit: "Percent", Value: 100 * float64(t.successes) / float64(conclusive)})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"radwitness/pkg/fleet"
+	"radwitness/pkg/health"
 	"radwitness/pkg/probe"
 	"radwitness/pkg/store"
 	"radwitness/pkg/telemetry"
@@ -207,11 +208,22 @@ func (p *Prober) record(ctx context.Context, m member, round time.Time, r findin
 	p.mu.Lock()
 	p.rows[m.key] = row
 	p.mu.Unlock()
-	if known && before.Outcome != row.Outcome {
-		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.row, "round", round,
-			"from", before.Outcome, "to", row.Outcome, "reason", r.Reason)
-	}
+	p.logOutcome(m, before, row, r.Reason)
 	return row, nil
+}
+
+// logOutcome writes a line for what a decision may rest on: an outcome that is
+// another one than before, and each failure until the server is down. That all
+// is as it was is in the line of the minute.
+func (p *Prober) logOutcome(m member, before, row store.ProbeRow, reason string) {
+	switch failures := row.ConsecutiveFailures; {
+	case before.Outcome != "" && before.Outcome != row.Outcome:
+		p.Log.Info("outcome changed", "group", m.key.group, "server", m.key.row, "round", row.Round,
+			"from", before.Outcome, "to", row.Outcome, "reason", reason, "consecutive_failures", failures)
+	case failures > 0 && failures <= m.threshold && m.check.Criteria.Evidence(row.Outcome) == health.Failure:
+		p.Log.Info("probe failed", "group", m.key.group, "server", m.key.row, "round", row.Round,
+			"outcome", row.Outcome, "reason", reason, "consecutive_failures", failures, "threshold", m.threshold)
+	}
 }
 
 // recorded reports whether an error of record means that the row is up to

@@ -177,7 +177,7 @@ func newWorld(f *fleet.Fleet, answer func(netip.AddrPort, time.Time) probe.Resul
 	w := &world{network: &network{answer: answer}, table: &table{}, log: &bytes.Buffer{}, metrics: &bytes.Buffer{}}
 	w.Prober = &prober.Prober{
 		Fleet: f, Transactor: w.network, Credentials: secrets{}, Store: w.table,
-		Log: slog.New(slog.NewJSONHandler(w.log, nil)), Metrics: &telemetry.Metrics{Out: w.metrics},
+		Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Metrics: &telemetry.Metrics{Out: w.metrics},
 	}
 	return w
 }
@@ -305,6 +305,51 @@ func TestFailedProbeIsConfirmedFast(t *testing.T) {
 		changes := w.lines(t, "outcome changed")
 		if len(changes) != 1 || changes[0]["from"] != "accept" || changes[0]["to"] != "reject" || changes[0]["reason"] != "bad password" {
 			t.Errorf("changes %v", changes)
+		}
+	})
+}
+
+func TestTheLogExplainsADecisionInFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := sleepPast(4 * time.Second).Add(20 * time.Second)
+		w := newWorld(testFleet(3, nil), func(server netip.AddrPort, at time.Time) probe.Result {
+			if server.Addr().As4()[3] == 1 && !at.Before(fails) {
+				return reject()
+			}
+			return healthy()
+		})
+		if err := w.Minute(t.Context(), prober.Shard{}); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for line := range strings.Lines(w.log.String()) {
+			var l struct {
+				Level, Msg, Outcome, To, Reason string
+				Failures                        int            `json:"consecutive_failures"`
+				Outcomes                        map[string]int `json:"outcomes"`
+				Failing                         map[string]string
+			}
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case l.Level == "DEBUG":
+			case l.Msg == "minute":
+				told = append(told, fmt.Sprintf("minute %v failing %v", l.Outcomes, l.Failing))
+			default:
+				told = append(told, fmt.Sprintf("%s: %s%s (%s), %d", l.Msg, l.To, l.Outcome, l.Reason, l.Failures))
+			}
+		}
+		// The server is down with its third failure. Of the three that follow until
+		// the minute ends only their number is told.
+		want := []string{
+			"outcome changed: reject (bad password), 1",
+			"probe failed: reject (bad password), 2",
+			"probe failed: reject (bad password), 3",
+			"minute map[accept:14 reject:6] failing map[ise-1:reject]",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("the log tells\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 		}
 	})
 }

@@ -194,8 +194,8 @@ func TestDownDuringARotation(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if got := strings.Count(w.log.String(), `"credential_stage":"AWSPREVIOUS"`); got == 0 {
-			t.Error("the log does not say that the previous version is in use")
+		if !strings.Contains(w.log.String(), `"previous_credentials":["ise-2"]`) {
+			t.Error("the log does not say where the previous version is in use")
 		}
 	})
 }

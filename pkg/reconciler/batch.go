@@ -3,12 +3,14 @@ package reconciler
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"radwitness/pkg/announce"
@@ -26,7 +28,7 @@ type Record struct {
 // Batch works on one batch of stream records. It returns the records that are
 // to be delivered again: those of the groups that failed, and no others.
 func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.DynamoDBEventResponse {
-	var records []Record
+	records := make([]Record, 0, len(raw))
 	for _, one := range raw {
 		rec, err := decode(one)
 		switch {
@@ -54,8 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 	failed := map[string]bool{}
 	var work errgroup.Group
 	work.SetLimit(maxGroups)
-	for name, list := range byGroup {
+	for _, name := range r.inTurn(byGroup) {
 		g, known := r.Fleet.Group(name)
+		list := byGroup[name]
 		if !known {
 			r.Log.Warn("records skipped: the group is not in the fleet", "group", name, "records", len(list))
 			continue
@@ -79,18 +82,55 @@ func (r *Reconciler) Reconcile(ctx context.Context, records []Record) (again []R
 	return again
 }
 
-// decode reads one record by itself, so that a bad one spoils no other. The
-// zero Record without an error is one that nothing follows from: a row expired.
-func decode(raw json.RawMessage) (Record, error) {
-	var e events.DynamoDBEventRecord
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return Record{}, fmt.Errorf("reading stream record: %w", err)
+// inTurn orders groups: first those in which a server is about to be down, so
+// that they need not wait for the many in which nothing happens.
+func (r *Reconciler) inTurn(records map[string][]Record) []string {
+	urgent := map[string]bool{}
+	for name, list := range records {
+		g, _ := r.Fleet.Group(name)
+		urgent[name] = slices.ContainsFunc(list, func(rec Record) bool {
+			failures := rec.Row.ConsecutiveFailures
+			return failures > 0 && failures <= g.Health.FailureThreshold
+		})
 	}
-	if e.EventName == string(events.DynamoDBOperationTypeRemove) {
+	return slices.SortedFunc(maps.Keys(records), func(a, b string) int {
+		if urgent[a] != urgent[b] {
+			if urgent[a] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// decode reads one record, which is valid JSON, by itself, so that a bad one
+// spoils no other. The zero Record without an error is one that nothing follows
+// from: a row expired.
+func decode(raw json.RawMessage) (Record, error) {
+	var name, sequence, image string
+	gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "eventName":
+			name = v.Str
+		case "dynamodb":
+			v.ForEach(func(key, v gjson.Result) bool {
+				switch key.Str {
+				case "SequenceNumber":
+					sequence = v.Str
+				case "NewImage":
+					image = v.Raw
+				}
+				return true
+			})
+		}
+		return true
+	})
+	if name == string(events.DynamoDBOperationTypeRemove) {
 		return Record{}, nil
 	}
-	row, err := store.ProbeRowFromStream(e.Change.NewImage)
-	return Record{Sequence: e.Change.SequenceNumber, Row: row}, err
+	row, err := store.ProbeRowFromStream(image)
+	return Record{Sequence: sequence, Row: row}, err
 }
 
 // bury sets a record aside that can never be read. It is not delivered again:

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -72,14 +74,17 @@ func (r *Reconciler) Handle(ctx context.Context, event json.RawMessage) (any, er
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
 		defer cancel()
 	}
-	var stream struct {
-		Records []json.RawMessage `json:"Records"`
+	object := gjson.ParseBytes(event)
+	if !gjson.ValidBytes(event) || !object.IsObject() {
+		return nil, fmt.Errorf("reading event: a JSON object is needed, either a DynamoDB Streams event or a request with %s", knownFields)
 	}
-	if err := json.Unmarshal(event, &stream); err != nil {
-		return nil, fmt.Errorf("reading event: a JSON object is needed, either a DynamoDB Streams event or a request with %s: %w", knownFields, err)
-	}
-	if stream.Records != nil {
-		return r.Batch(ctx, stream.Records), nil
+	if stream := object.Get("Records"); stream.IsArray() {
+		var records []json.RawMessage
+		stream.ForEach(func(_, record gjson.Result) bool {
+			records = append(records, json.RawMessage(record.Raw))
+			return true
+		})
+		return r.Batch(ctx, records), nil
 	}
 	var request Request
 	d := json.NewDecoder(bytes.NewReader(event))

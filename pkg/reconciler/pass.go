@@ -168,18 +168,21 @@ func (r *Reconciler) report(v *view, d health.Decision, outcomes []outcome, star
 	if d.FailOpen {
 		failOpen = 1
 	}
-	err := r.Metrics.Emit(now, telemetry.Dimensions{Group: v.group.Name},
-		telemetry.Metric{Name: telemetry.MetricUp, Unit: "Count", Value: float64(up)},
-		telemetry.Metric{Name: telemetry.MetricDown, Unit: "Count", Value: float64(down)},
-		telemetry.Metric{Name: telemetry.MetricHeld, Unit: "Count", Value: float64(held)},
-		telemetry.Metric{Name: telemetry.MetricRegistered, Unit: "Count", Value: float64(registered)},
-		telemetry.Metric{Name: telemetry.MetricFailOpen, Unit: "Count", Value: failOpen},
-		telemetry.Metric{Name: telemetry.MetricPasses, Unit: "Count", Value: 1},
-		telemetry.Metric{Name: telemetry.MetricChanges, Unit: "Count", Value: float64(changes)},
-		telemetry.Metric{Name: telemetry.MetricErrors, Unit: "Count", Value: float64(failed)},
-		telemetry.Metric{Name: telemetry.MetricReconcileLag, Unit: "Milliseconds", Value: float64(lag.Milliseconds())},
-	)
-	if err != nil {
+	metrics := []telemetry.Metric{
+		{Name: telemetry.MetricUp, Unit: "Count", Value: float64(up)},
+		{Name: telemetry.MetricDown, Unit: "Count", Value: float64(down)},
+		{Name: telemetry.MetricHeld, Unit: "Count", Value: float64(held)},
+		{Name: telemetry.MetricRegistered, Unit: "Count", Value: float64(registered)},
+		{Name: telemetry.MetricFailOpen, Unit: "Count", Value: failOpen},
+		{Name: telemetry.MetricReconcileLag, Unit: "Milliseconds", Value: float64(lag.Milliseconds())},
+	}
+	if changes > 0 {
+		metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricChanges, Unit: "Count", Value: float64(changes)})
+	}
+	if failed > 0 {
+		metrics = append(metrics, telemetry.Metric{Name: telemetry.MetricErrors, Unit: "Count", Value: float64(failed)})
+	}
+	if err := r.Metrics.Emit(now, telemetry.Dimensions{Group: v.group.Name}, metrics...); err != nil {
 		r.Log.Error("metrics not written", "error", err)
 	}
 }

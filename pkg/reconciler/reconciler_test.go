@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +71,27 @@ func TestAnOutageOfOneServer(t *testing.T) {
 		w.want(t, "at the hold-down's end", "a b c")
 		if n := len(w.transitions); n != 6 {
 			t.Errorf("%d transitions, want 6: three first successes, down, hold-down, up", n)
+		}
+	})
+}
+
+func TestMetricsThatAreMostlyZeroAreAbsentThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b")
+		w.round(t, "aa") // registers both
+		if !strings.Contains(w.metrics.String(), `"changes":2`) || strings.Contains(w.metrics.String(), `"errors"`) {
+			t.Errorf("with two changes: %s", w.metrics)
+		}
+		w.metrics.Reset()
+		w.steady(t, "aa", 30*time.Second)
+		if text := w.metrics.String(); !strings.Contains(text, `"up":2`) || strings.Contains(text, "changes") || strings.Contains(text, "errors") {
+			t.Errorf("at rest: %s", text)
+		}
+		w.metrics.Reset()
+		w.aws.Fail(balancertest.DescribeTargetHealth, 1, errors.New("broken"))
+		w.steady(t, "aa", 30*time.Second)
+		if !strings.Contains(w.metrics.String(), `"errors":1`) {
+			t.Errorf("with an error: %s", w.metrics)
 		}
 	})
 }
@@ -694,5 +718,56 @@ func TestNobodyLeavesWhileUsersReachNobodyElse(t *testing.T) {
 		}
 		w.steady(t, "arr", firstChecks+30*time.Second)
 		w.want(t, "a is past them", "a")
+	})
+}
+
+// asked remembers in which order groups are read.
+type asked struct {
+	probesTable
+	mu     sync.Mutex
+	groups []string
+}
+
+func (a *asked) Group(ctx context.Context, group string) (map[string]store.ProbeRow, error) {
+	a.mu.Lock()
+	a.groups = append(a.groups, group)
+	a.mu.Unlock()
+	time.Sleep(time.Millisecond) // in a bubble: the others get their turn
+	return a.probesTable.Group(ctx, group)
+}
+
+func TestAGroupWithAFailingServerComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a")
+		f := &fleet.Fleet{}
+		var records []reconciler.Record
+		now := time.Now()
+		for i := range 100 {
+			g := *w.group
+			g.Name = fmt.Sprintf("group-%02d", i)
+			f.Groups = append(f.Groups, g)
+			row := store.ProbeRow{
+				Group: g.Name, Server: "a", Round: now, Outcome: health.Accept, ConsecutiveSuccesses: 1, SuccessSince: now, LastSuccess: now,
+			}
+			if i == 42 || i == 57 { // one about to be down, one that has long been
+				row.Outcome, row.ConsecutiveSuccesses, row.SuccessSince, row.LastSuccess = health.Reject, 0, time.Time{}, time.Time{}
+				row.ConsecutiveFailures, row.FailureSince, row.LastFailure = 3, now, now
+			}
+			if i == 57 {
+				row.ConsecutiveFailures = 4
+			}
+			records = append(records, reconciler.Record{Sequence: strconv.Itoa(i), Row: row})
+		}
+		a := &asked{probesTable: probesTable{w.tables}}
+		r := w.reconciler(f)
+		r.Probes = a
+		r.Reconcile(t.Context(), records)
+		// Eight groups are worked on at once.
+		if at := slices.Index(a.groups, "group-42"); at < 0 || at >= 8 {
+			t.Errorf("the group with a failing server is read as number %d", at+1)
+		}
+		if at := slices.Index(a.groups, "group-57"); at < 8 {
+			t.Errorf("the group with a server that is down already is read as number %d", at+1)
+		}
 	})
 }

@@ -274,13 +274,13 @@ func TestRunDeliversInOrderAndInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newStream(), &function{}
 		var want []string
-		for i := range 250 {
+		for i := range 2050 {
 			want = append(want, strconv.Itoa(i+1))
 		}
-		s.put("a", "", want[:248]...)
+		s.put("a", "", want[:2048]...)
 		run(t, s, f)
 		sleep(time.Second + time.Millisecond)
-		s.put("a", "", want[248:]...)
+		s.put("a", "", want[2048:]...)
 		sleep(time.Second)
 
 		var sizes []int
@@ -290,13 +290,13 @@ func TestRunDeliversInOrderAndInBatches(t *testing.T) {
 			sizes = append(sizes, len(strings.Fields(batch)))
 			got = append(got, strings.Fields(batch)...)
 		}
-		if diff := cmp.Diff([]int{100, 100, 48, 2}, sizes); diff != "" {
+		if diff := cmp.Diff([]int{1000, 1000, 48, 2}, sizes); diff != "" {
 			t.Errorf("sizes of batches:\n%s", diff)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("records:\n%s", diff)
 		}
-		if last := f.calls[3]; last != "249 250 @1.25s" {
+		if last := f.calls[3]; last != "2049 2050 @1.25s" {
 			t.Errorf("last batch %q, want it at the next poll after it was written", last)
 		}
 	})

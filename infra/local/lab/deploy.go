@@ -50,7 +50,7 @@ func (c *cloud) deploy(ctx context.Context, fleetVersion string, overrides []str
 	}
 	_, err = lambda.NewFromConfig(c.operator).CreateEventSourceMapping(ctx, &lambda.CreateEventSourceMappingInput{
 		FunctionName: aws.String(c.stack + "-reconciler"), EventSourceArn: &c.stream,
-		StartingPosition: lambdatypes.EventSourcePositionLatest, BatchSize: aws.Int32(100), MaximumBatchingWindowInSeconds: aws.Int32(1),
+		StartingPosition: lambdatypes.EventSourcePositionLatest, BatchSize: aws.Int32(1000), MaximumBatchingWindowInSeconds: aws.Int32(0),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the event source mapping: %w", err)

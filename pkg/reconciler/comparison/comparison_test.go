@@ -74,57 +74,49 @@ func quantile[T any](sorted []T, q float64) (v T) {
 // table is the rows of docs/comparison.md, and the numbers of its picture.
 type table struct {
 	strings.Builder
-	means [][]float64 // lost requests, by contender and kind
+	lost   [][]float64 // mean requests, by contender and kind
+	notice [][]float64 // mean seconds, by contender and kind; zero if none was noticed
 }
+
+// noticeable is how long an outage lasts that every method which probes has
+// noticed before its end, so that all are measured by the same outages.
+const noticeable = 90 * time.Second
 
 func compare(n int) *table {
 	t := &table{}
 	t.WriteString("| | lost requests per outage: mean | p50 | p99 | time to removal: mean | p50 | p99 | never removed | time to return: mean | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range contenders() {
 		drawn, results := run(c, n)
-		var lost []int
-		var removal, comeback []time.Duration
-		never, sum := 0, 0
-		for _, r := range results {
-			lost = append(lost, r.lost)
-			sum += r.lost
-			if r.removal >= 0 {
-				removal = append(removal, r.removal)
-			} else {
-				never++
-			}
-			if r.comeback >= 0 {
-				comeback = append(comeback, r.comeback)
-			}
-		}
-		slices.Sort(lost)
-		fmt.Fprintf(&t.Builder, "| %s | %.0f | %d | %d | %s | %.0f %% | %s |\n", c.name, float64(sum)/float64(n), quantile(lost, 0.5), quantile(lost, 0.99),
-			durations(removal), 100*float64(never)/float64(n), durations(comeback))
-		var means []float64
+		lost := pick(results, func(r result) (int, bool) { return r.lost, true })
+		removal := pick(results, func(r result) (time.Duration, bool) { return r.removal, r.removal >= 0 })
+		comeback := pick(results, func(r result) (time.Duration, bool) { return r.comeback, r.comeback >= 0 })
+		fmt.Fprintf(&t.Builder, "| %s | %.0f | %d | %d | %s | %.0f %% | %s |\n", c.name, mean(lost), quantile(lost, 0.5), quantile(lost, 0.99),
+			durations(removal), 100*float64(n-len(removal))/float64(n), durations(comeback))
+		var meanLost, meanNotice []float64
 		for _, k := range kinds() {
-			sum, count := 0, 0
+			var all, long []result
 			for i, r := range results {
-				if k.is(drawn[i]) {
-					sum += r.lost
-					count++
+				if o := drawn[i]; k.is(o) {
+					all = append(all, r)
+					if o.to[0]-o.from[0] >= noticeable {
+						long = append(long, r)
+					}
 				}
 			}
-			means = append(means, float64(sum)/float64(max(count, 1)))
+			meanLost = append(meanLost, mean(pick(all, func(r result) (int, bool) { return r.lost, true })))
+			meanNotice = append(meanNotice, mean(pick(long, func(r result) (float64, bool) { return r.notice.Seconds(), r.notice >= 0 })))
 		}
-		t.means = append(t.means, means)
+		t.lost, t.notice = append(t.lost, meanLost), append(t.notice, meanNotice)
 	}
-	t.WriteString("\n| mean lost requests |")
-	for _, k := range kinds() {
-		t.WriteString(" " + k.name + " |")
-	}
-	t.WriteString("\n|---|---|---|---|\n")
-	for i, c := range contenders() {
-		fmt.Fprintf(&t.Builder, "| %s |", c.name)
-		for _, m := range t.means[i] {
-			fmt.Fprintf(&t.Builder, " %.0f |", m)
+	t.byKind("mean lost requests", kinds(), func(c, k int) string { return fmt.Sprintf("%.0f", t.lost[c][k]) })
+	// What all servers share is noticed by keeping them in.
+	t.byKind("mean time to notice, and part of the AWS sample's", kinds()[:2], func(c, k int) string {
+		seconds, sample := t.notice[c][k], t.notice[1][k]
+		if seconds == 0 {
+			return "never"
 		}
-		t.WriteString("\n")
-	}
+		return fmt.Sprintf("%.1f s, %.1f %%", seconds, 100*seconds/sample)
+	})
 	t.WriteString("\n| false removals per million probes | 1 % loss, 3 transmissions | 5 %, 3 transmissions | 1 %, 1 transmission | 5 %, 1 transmission |\n|---|---|---|---|---|\n")
 	for _, c := range []struct {
 		name   string
@@ -145,14 +137,47 @@ func compare(n int) *table {
 	return t
 }
 
-func durations(list []time.Duration) string {
-	slices.Sort(list)
-	var sum time.Duration
-	for _, d := range list {
-		sum += d
+// byKind writes a table with a row for each contender and a column for each kind.
+func (t *table) byKind(title string, kinds []kind, cell func(contender, kind int) string) {
+	fmt.Fprintf(&t.Builder, "\n| %s |", title)
+	for _, k := range kinds {
+		t.WriteString(" " + k.name + " |")
 	}
+	t.WriteString("\n|---|" + strings.Repeat("---|", len(kinds)) + "\n")
+	for c, contender := range contenders() {
+		fmt.Fprintf(&t.Builder, "| %s |", contender.name)
+		for k := range kinds {
+			t.WriteString(" " + cell(c, k) + " |")
+		}
+		t.WriteString("\n")
+	}
+}
+
+// pick lists, in order, what the results have of one figure.
+func pick[T cmp.Ordered](results []result, figure func(result) (T, bool)) []T {
+	var list []T
+	for _, r := range results {
+		if v, ok := figure(r); ok {
+			list = append(list, v)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// mean of values; zero if there are none.
+func mean[T int | time.Duration | float64](list []T) float64 {
+	var sum T
+	for _, v := range list {
+		sum += v
+	}
+	return float64(sum) / float64(max(len(list), 1))
+}
+
+// durations writes mean, median and 99th percentile of sorted times.
+func durations(sorted []time.Duration) string {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
-	return seconds(sum/time.Duration(max(len(list), 1))) + " | " + seconds(quantile(list, 0.5)) + " | " + seconds(quantile(list, 0.99))
+	return seconds(time.Duration(mean(sorted))) + " | " + seconds(quantile(sorted, 0.5)) + " | " + seconds(quantile(sorted, 0.99))
 }
 
 // falseRemovals counts how often packet loss alone takes a well server out. A
@@ -185,7 +210,7 @@ func (t *table) svg() string {
 	colours := []string{"#1b6ca8", "#e07b39", "#7a7a7a", "#b5a642"}
 	const width, bar, gap, left = 860, 18, 34, 190
 	largest := 1.0
-	for _, means := range t.means {
+	for _, means := range t.lost {
 		largest = max(largest, slices.MaxFunc(means, cmp.Compare))
 	}
 	var b strings.Builder
@@ -193,9 +218,9 @@ func (t *table) svg() string {
 	for k, kind := range kinds() {
 		fmt.Fprintf(&b, `<text x="12" y="%d" font-weight="bold">%s</text>`+"\n", y-6, kind.name)
 		for i, c := range contenders() {
-			w := t.means[i][k] / largest * (width - left - 90)
+			w := t.lost[i][k] / largest * (width - left - 90)
 			fmt.Fprintf(&b, `<text x="12" y="%d">%s</text><rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/><text x="%.1f" y="%d">%.0f</text>`+"\n",
-				y+bar-4, c.name, left, y, w, bar-3, colours[i], left+w+6, y+bar-4, t.means[i][k])
+				y+bar-4, c.name, left, y, w, bar-3, colours[i], left+w+6, y+bar-4, t.lost[i][k])
 			y += bar
 		}
 		y += gap

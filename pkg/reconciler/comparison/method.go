@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"slices"
 	"time"
 
 	"radwitness/pkg/health"
@@ -12,6 +13,11 @@ const (
 	untilGone   = 10 * time.Second
 	untilServed = 150 * time.Second
 )
+
+// untilDecided is what it takes from the end of a probe to the call that changes
+// the targets: the write, a quarter of a second at most until Lambda polls the
+// stream, two reads and the call. An assumption, on the long side.
+const untilDecided = 500 * time.Millisecond
 
 // targets is an NLB target group: membership, and the traffic that follows it.
 type targets struct {
@@ -33,6 +39,8 @@ func (t *targets) set(s int, in bool) {
 		t.in[s], t.changed[s] = in, t.now
 	}
 }
+
+func (t *targets) uses(s int) bool { return t.in[s] }
 
 // serves reports whether a server gets traffic: a target that leaves gets some
 // for a while, a new one none at first. A target that is not healthy yet gets
@@ -71,6 +79,17 @@ type check struct {
 	began   time.Duration
 }
 
+// done reports whether a probe has ended by t. It begins the next one first if
+// its time has come, at that time: the steps of the simulation are longer than a
+// probe may take.
+func (c *check) done(s int, o outage, t time.Duration) bool {
+	if c.ends < 0 && t >= c.next {
+		c.outcome, c.began = o.outcome(s, c.next), c.next
+		c.ends = c.next + probeTime(c.outcome)
+	}
+	return c.ends >= 0 && t >= c.ends
+}
+
 // radwitness is this design. State machine and group decision are the real ones.
 type radwitness struct {
 	targets
@@ -78,6 +97,14 @@ type radwitness struct {
 	policy  health.Policy
 	checks  [servers]check
 	members [servers]health.Member
+	stream  []record // on their way to the reconciler, oldest first
+}
+
+// record is what the stream brings of a probe.
+type record struct {
+	server int
+	row    health.Observation
+	at     time.Duration // when it is there
 }
 
 func newRadwitness(o outage) *radwitness {
@@ -93,26 +120,29 @@ func (r *radwitness) sent(int, time.Duration) {}
 
 func (r *radwitness) advance(t time.Duration) {
 	r.now = t
-	news := false
 	for s := range servers {
-		c := &r.checks[s]
-		if c.ends >= 0 && t >= c.ends {
+		for c := &r.checks[s]; c.done(s, r.outage, t); c.ends = -1 {
 			c.next = c.ends.Truncate(10*time.Second) + 10*time.Second
-			if r.learn(s) {
+			if r.write(s) {
 				c.next = c.ends + time.Second
 			}
-			c.ends, news = -1, true
-		}
-		if c.ends < 0 && t >= c.next {
-			c.outcome, c.began = r.outage.outcome(s, t), t
-			c.ends = t + probeTime(c.outcome)
+			r.stream = append(r.stream, record{s, r.members[s].Checks[0].Observation, c.ends + untilDecided})
 		}
 	}
+	news := false
+	r.stream = slices.DeleteFunc(r.stream, func(rec record) bool {
+		if t < rec.at {
+			return false
+		}
+		state := &r.members[rec.server].Checks[0].State
+		*state, _ = health.Advance(r.policy, *state, rec.row)
+		news = true
+		return true
+	})
 	if !news {
 		return
 	}
-	// The stream brings the record a quarter of a second later, which is less
-	// than what the load balancer takes by far.
+	// A decision reads the newest rows, also those whose records are still to come.
 	for s, v := range health.Decide(1, r.members[:]).Verdicts {
 		if v.Membership != health.Keep {
 			r.set(s, v.Membership == health.In)
@@ -120,9 +150,8 @@ func (r *radwitness) advance(t time.Duration) {
 	}
 }
 
-// learn records a probe and moves the server's state. It reports whether the
-// server needs a fast probe.
-func (r *radwitness) learn(s int) bool {
+// write records a probe. It reports whether the server needs a fast probe.
+func (r *radwitness) write(s int) bool {
 	c, m := r.checks[s], &r.members[s].Checks[0]
 	round := time.Unix(0, 0).Add(c.began)
 	o := &m.Observation
@@ -138,7 +167,6 @@ func (r *radwitness) learn(s int) bool {
 		}
 		o.ConsecutiveFailures, o.ConsecutiveSuccesses, o.LastFailure = o.ConsecutiveFailures+1, 0, round
 	}
-	m.State, _ = health.Advance(r.policy, m.State, *o)
 	return o.ConsecutiveFailures > 0 && o.ConsecutiveFailures < r.policy.FailureThreshold
 }
 
@@ -168,15 +196,9 @@ func (a *sample) sent(int, time.Duration) {}
 func (a *sample) advance(t time.Duration) {
 	a.now = t
 	for s := range servers {
-		c := &a.checks[s]
-		if c.ends >= 0 && t >= c.ends {
-			c.ends = -1
+		for c := &a.checks[s]; c.done(s, a.outage, t); c.ends = -1 {
 			c.next += 10 * time.Second
 			a.learn(s, t, c.outcome == health.Accept)
-		}
-		if c.ends < 0 && t >= c.next {
-			c.outcome = a.outage.outcome(s, t)
-			c.ends = t + probeTime(c.outcome)
 		}
 	}
 	if t < a.loop {
@@ -225,6 +247,8 @@ type cisco struct {
 	dead     [servers]time.Duration // until when; 0 if it is alive
 }
 
+func (c *cisco) uses(s int) bool { return c.serves(s) }
+
 func (c *cisco) serves(s int) bool { return anyAlive(s, func(s int) bool { return c.dead[s] == 0 }) }
 
 func (c *cisco) sent(s int, t time.Duration) {
@@ -266,6 +290,8 @@ type freeradius struct {
 	check    [servers]time.Duration
 	answers  [servers]int
 }
+
+func (f *freeradius) uses(s int) bool { return f.serves(s) }
 
 func (f *freeradius) serves(s int) bool { return anyAlive(s, func(s int) bool { return !f.zombie[s] }) }
 

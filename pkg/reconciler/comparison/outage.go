@@ -69,6 +69,9 @@ func (o outage) end() time.Duration {
 type method interface {
 	// advance brings the method to time t.
 	advance(t time.Duration)
+	// uses reports whether the method has a server in use. Where an NLB is in
+	// between, traffic follows later.
+	uses(s int) bool
 	// serves reports whether requests are sent to a server now.
 	serves(s int) bool
 	// sent tells the method of a client's request, which it may learn from.
@@ -78,14 +81,15 @@ type method interface {
 // result is what came of one outage.
 type result struct {
 	lost     int           // client requests that were sent to a failing server
+	notice   time.Duration // from a server's failure until it was taken out of use; negative if it was not while it failed
 	removal  time.Duration // from a server's failure until it got no more requests; negative if it got them to the end
 	comeback time.Duration // from its recovery until it got requests again; negative if it was never away
 }
 
-// play lets a method live through an outage. Removal and comeback are those of
-// the first server, which fails in every outage.
+// play lets a method live through an outage. Times are those of the first
+// server, which fails in every outage.
 func play(o outage, m method, rng *rand.Rand) result {
-	r := result{removal: -1, comeback: -1}
+	r := result{notice: -1, removal: -1, comeback: -1}
 	away := false
 	for t := time.Duration(0); t < o.end(); t += step {
 		m.advance(t)
@@ -103,6 +107,9 @@ func play(o outage, m method, rng *rand.Rand) result {
 				r.lost++
 			}
 			m.sent(s, t)
+		}
+		if r.notice < 0 && o.fails(0, t) && !m.uses(0) {
+			r.notice = t - o.from[0]
 		}
 		switch in := m.serves(0); {
 		case !in && !away && t >= o.from[0]:

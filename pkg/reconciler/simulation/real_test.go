@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/tidwall/gjson"
 
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
@@ -176,11 +176,7 @@ func (d proberDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	}
 	d.report.Probes++
 	image := streamRecord(strconv.Itoa(d.records+1), out.Attributes)
-	var record events.DynamoDBEventRecord
-	if err := json.Unmarshal(image, &record); err != nil {
-		return nil, err
-	}
-	row, err := store.ProbeRowFromStream(record.Change.NewImage)
+	row, err := store.ProbeRowFromStream(gjson.GetBytes(image, "dynamodb.NewImage").Raw)
 	if err != nil {
 		d.violate("encoding", "%v", err)
 		return nil, err
