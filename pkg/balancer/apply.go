@@ -59,14 +59,10 @@ func (c *Client) Apply(ctx context.Context, p Plan) (Result, error) {
 	}
 	registering := batch{action: "registering", send: register}
 	registering.run(p.Register)
-	backing := p.Backing
 	confirming := batch{action: "confirming", send: register}
-	if len(p.Confirm) > 0 {
-		confirming.run(p.Confirm)
-		backing = len(confirming.done)
-	}
+	confirming.run(p.Confirm)
 
-	allowed, withheld := guard(p.Below, backing, registering.done, p.Deregister)
+	allowed, withheld := guard(p.Below, slices.Concat(confirming.done, registering.done), p.Deregister)
 	deregistering := batch{action: "deregistering", send: func(targets []elbv2types.TargetDescription) error {
 		_, err := c.ELBv2.DeregisterTargets(ctx, &elbv2.DeregisterTargetsInput{TargetGroupArn: &p.TargetGroup, Targets: targets})
 		return err

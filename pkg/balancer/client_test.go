@@ -380,7 +380,6 @@ func TestFailedRegistrationHoldsBack(t *testing.T) {
 		d                      health.Decision
 		deregistered, withheld []string
 	}{
-		{"would leave too few", decide(1, "a up", "b down"), nil, []string{"10.0.1.2"}},
 		{"enough without it", decide(1, "a up", "b down", "c up"), []string{"10.0.1.2"}, nil},
 		{"one short without it", decide(2, "a up", "b down", "c up"), nil, []string{"10.0.1.2"}},
 		{"drained by an operator", decide(1, "a up", "b drained"), []string{"10.0.1.2"}, nil},

@@ -32,6 +32,7 @@ type Change struct {
 	Target   Target          `json:"target"`
 	Server   string          `json:"server,omitempty"`   // empty if no server owns the target
 	Standing health.Standing `json:"standing,omitempty"` // of that server
+	Serving  bool            `json:"serving,omitempty"`  // one to confirm is past the load balancer's first checks, so that users may reach it
 	Reason   string          `json:"reason"`
 }
 
@@ -101,20 +102,22 @@ func NewPlan(o Observation, d Desired) Plan {
 		if registered {
 			p.Registered = append(p.Registered, r.Server)
 		}
+		state := o.States[r.Target]
 		// A server without a verdict has no membership, which is as good as keep.
 		v, _ := d.Decision.Verdict(r.Server)
 		change := Change{Target: r.Target, Server: r.Server, Standing: v.Standing, Reason: v.Reason}
 		switch {
 		case registered && v.Membership == health.Out:
 			leaving = append(leaving, change)
-		case registered && change.backs() && !o.States[r.Target].dead():
+		case registered && change.backs() && !state.dead():
+			change.Serving = state.State != elbv2types.TargetHealthStateEnumInitial
 			p.Backing++
 			p.Confirm = append(p.Confirm, change)
 		case registered || v.Membership != health.In: // stays as it is
 		case r.NotReady != "":
 			p.Refused = append(p.Refused, Refusal{r.Server, r.NotReady})
 		default:
-			if o.States[r.Target].State == elbv2types.TargetHealthStateEnumDraining {
+			if state.State == elbv2types.TargetHealthStateEnumDraining {
 				change.Reason += "; ends its draining"
 			}
 			p.Register = append(p.Register, change)
@@ -140,7 +143,7 @@ func NewPlan(o Observation, d Desired) Plan {
 		}
 	}
 
-	allowed, withheld := guard(p.Below, p.Backing, p.Register, leaving)
+	allowed, withheld := guard(p.Below, slices.Concat(p.Confirm, p.Register), leaving)
 	p.Deregister = allowed
 	if p.Below == 0 || !slices.ContainsFunc(allowed, Change.needsFloor) {
 		p.Confirm = nil
@@ -180,20 +183,30 @@ func emptied(o Observation, zones map[Target]string, p Plan) []string {
 	return list
 }
 
-// guard splits deregistrations into those that may go and those that must
-// wait. backing servers are registered and stay, and registered are the
-// registrations that succeeded. As long as these come to fewer than below,
-// nothing leaves but what an operator has drained: the NLB must not be left
-// with less than the fail-open floor because a registration failed.
-func guard(below, backing int, registered, leaving []Change) (allowed, withheld []Change) {
-	for _, c := range registered {
+// guard splits deregistrations into those that may go and those that must wait.
+// staying are the targets that are registered and stay, or have been registered
+// now. As long as fewer than below of them back the group, nothing leaves but
+// what an operator has drained: the NLB must not be left with less than the
+// fail-open floor because a registration failed. Nor does anything leave before
+// one of them is past the NLB's first checks, which take minutes: until then
+// users reach only those that leave, and any answer is better than none.
+func guard(below int, staying, leaving []Change) (allowed, withheld []Change) {
+	backing, serving := 0, false
+	for _, c := range staying {
 		if c.backs() {
 			backing++
+			serving = serving || c.Serving
 		}
 	}
 	for _, c := range leaving {
-		if backing < below && c.needsFloor() {
+		switch {
+		case below == 0 || !c.needsFloor():
+		case backing < below:
 			c.Reason = fmt.Sprintf("%s; but only %d registered servers are up or held down, the floor is %d", c.Reason, backing, below)
+			withheld = append(withheld, c)
+			continue
+		case !serving:
+			c.Reason += "; but those that are up or held down are not past the load balancer's first checks"
 			withheld = append(withheld, c)
 			continue
 		}

@@ -141,7 +141,7 @@ func TestPlanDecisionTable(t *testing.T) {
 			t.Fatalf("below %d: case %q, want %q", row.below, d.Case, row.want)
 		}
 		for state, registered := range map[balancer.TargetState]bool{
-			healthy: true, initial: true, unhealthy: true, leaving: true, notInUse: true, disabled: true, {}: true,
+			healthy: true, unhealthy: true, leaving: true, notInUse: true, disabled: true, {}: true,
 			draining: false, unlisted: false, {State: "not listed"}: false,
 		} {
 			t.Run(fmt.Sprintf("%s/below %d/%s %s", row.want, row.below, state.State, state.Reason), func(t *testing.T) {
@@ -184,8 +184,14 @@ func TestPlanFloor(t *testing.T) {
 		{"one short", 2, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"a", "d"}, false, nil, []string{"d"}},
 		{"just enough", 2, []health.Verdict{verdict("a", health.In, health.StandingSolid), verdict("b", health.In, health.StandingSolid), down}, []string{"a", "b", "d"}, false, []string{"d"}, nil},
 		{"one to spare", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid), verdict("b", health.In, health.StandingSolid), down}, []string{"a", "b", "d"}, false, []string{"d"}, nil},
-		{"a registration of this plan counts", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"d"}, false, []string{"d"}, nil},
-		{"hold-down that comes in counts", 1, []health.Verdict{verdict("h", health.In, health.StandingHoldDown), down}, []string{"d"}, false, []string{"d"}, nil},
+		{"a registration of this plan counts", 2, []health.Verdict{verdict("a", health.In, health.StandingSolid), verdict("b", health.In, health.StandingSolid), down}, []string{"b", "d"}, false, []string{"d"}, nil},
+		{"hold-down that comes in counts", 2, []health.Verdict{verdict("b", health.In, health.StandingSolid), verdict("h", health.In, health.StandingHoldDown), down}, []string{"b", "d"}, false, []string{"d"}, nil},
+		{"but nobody is reached by it alone", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"d"}, false, nil, []string{"d"}},
+		{"nor by those in their first checks", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"a initial", "d"}, false, nil, []string{"d"}},
+		{"one past them is enough", 2, []health.Verdict{verdict("a", health.In, health.StandingSolid), verdict("b", health.In, health.StandingSolid), down}, []string{"a initial", "b", "d"}, false, []string{"d"}, nil},
+		{"one that fails them is past them, too", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"a unhealthy", "d"}, false, []string{"d"}, nil},
+		{"no floor, nobody to be reached", 0, []health.Verdict{verdict("a", health.In, health.StandingSolid), down}, []string{"a initial", "d"}, false, []string{"d"}, nil},
+		{"pruning waits for it, too", 1, []health.Verdict{verdict("a", health.In, health.StandingSolid)}, []string{"a initial", "foreign"}, true, nil, []string{"foreign"}},
 		{"hold-down that is kept counts", 1, []health.Verdict{verdict("h", health.Keep, health.StandingHoldDown), down}, []string{"d", "h"}, false, []string{"d"}, nil},
 		{"hold-down that is kept out does not", 1, []health.Verdict{verdict("h", health.Keep, health.StandingHoldDown), down}, []string{"d"}, false, nil, []string{"d"}},
 		{"hold-down that leaves does not", 1, []health.Verdict{verdict("h", health.Out, health.StandingHoldDown), down}, []string{"d", "h"}, false, nil, []string{"d", "h"}},
@@ -199,8 +205,10 @@ func TestPlanFloor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := observed(make(map[balancer.Target]balancer.TargetState))
-			for _, id := range tt.registered {
-				o.States[at(id)] = healthy
+			states := map[string]balancer.TargetState{"": healthy, "initial": initial, "unhealthy": unhealthy}
+			for _, r := range tt.registered {
+				id, state, _ := strings.Cut(r, " ")
+				o.States[at(id)] = states[state]
 			}
 			var servers []string
 			for _, v := range tt.verdicts {
@@ -302,7 +310,7 @@ func TestPlanJSON(t *testing.T) {
 	o := observed(map[balancer.Target]balancer.TargetState{
 		at("a"): draining, at("d"): unhealthy, {ID: "2001:db8::1", Port: 1813}: healthy,
 	})
-	p := balancer.NewPlan(o, balancer.Desired{Servers: resolved("d", "a"), Decision: health.Decision{Below: 1, Verdicts: []health.Verdict{
+	p := balancer.NewPlan(o, balancer.Desired{Servers: resolved("d", "a"), Decision: health.Decision{Verdicts: []health.Verdict{
 		verdict("a", health.In, health.StandingSolid), verdict("d", health.Out, health.StandingDown),
 	}}})
 	got, err := json.MarshalIndent(p, "", " ")
@@ -369,7 +377,7 @@ func TestPlanJSON(t *testing.T) {
    "reason": "Target.FailedHealthChecks"
   }
  ],
- "below": 1,
+ "below": 0,
  "backing": 0
 }`
 	if string(got) != want {

@@ -687,6 +687,40 @@ func TestAMissingPermissionDoesNotHoldUpTheShard(t *testing.T) {
 	})
 }
 
+// A directory that fails over two rounds and comes back: a, which was the first
+// to go and has been registered again, is the first to answer. Until the load
+// balancer's first checks let users reach it, the others must not leave.
+func TestNobodyLeavesWhileUsersReachNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, "a", "b", "c")
+		w.addTargetGroup(firstChecks)
+		w.round(t, "aaa")
+		w.steady(t, "aaa", firstChecks)
+		fast := func(n int, outcomes string) {
+			for range n {
+				time.Sleep(time.Second)
+				w.round(t, outcomes)
+			}
+		}
+		fast(3, "raa")
+		w.want(t, "a is down", "b c")
+		fast(3, "rrr")
+		w.want(t, "all are down", "a b c")
+		fast(1, "arr")
+		w.want(t, "a answers again, and is initial", "a b c")
+		plan, err := w.Plan(t.Context(), "vpn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const reason = "down; but those that are up or held down are not past the load balancer's first checks"
+		if held := plan.Groups[0].TargetGroups[0].Withheld; len(held) != 2 || held[0].Server != "b" || held[0].Reason != reason {
+			t.Errorf("withheld %+v", held)
+		}
+		w.steady(t, "arr", firstChecks+30*time.Second)
+		w.want(t, "a is past them", "a")
+	})
+}
+
 // asked remembers in which order groups are read.
 type asked struct {
 	probesTable

@@ -28,6 +28,9 @@ import (
 
 const arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/vpn/0123456789abcdef"
 
+// firstChecks is how long a target is initial.
+const firstChecks = 2 * time.Minute
+
 // tables are both tables in memory, with the conditions of the real ones.
 type tables struct {
 	mu          sync.Mutex
@@ -142,9 +145,16 @@ func newWorld(below int, servers ...string) *world {
 		},
 		aws: balancertest.New(time.Now), log: &bytes.Buffer{}, metrics: &bytes.Buffer{}, group: &f.Groups[0],
 	}
-	w.aws.AddTargetGroup(balancertest.TargetGroup{ARN: arn, Port: 1812, Protocol: "UDP", VPCID: "vpc-1", DeregistrationDelay: 5 * time.Minute, InitialDelay: 2 * time.Minute})
+	w.addTargetGroup(0)
 	w.Reconciler = w.reconciler(f)
 	return w
+}
+
+// addTargetGroup makes the target group, whose targets are initial for a time.
+func (w *world) addTargetGroup(checks time.Duration) {
+	w.aws.AddTargetGroup(balancertest.TargetGroup{
+		ARN: arn, Port: 1812, Protocol: "UDP", VPCID: "vpc-1", DeregistrationDelay: 5 * time.Minute, InitialDelay: checks,
+	})
 }
 
 // reconciler makes another one in the same world, as a cold start does.

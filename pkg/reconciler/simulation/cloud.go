@@ -19,6 +19,9 @@ import (
 // staleness is how long a list of targets may be out of date.
 const staleness = 5 * time.Second
 
+// firstChecks is how long a target is initial: AWS speaks of two to three minutes.
+const firstChecks = 150 * time.Second
+
 // place is a target in a target group.
 type place struct {
 	arn, id string

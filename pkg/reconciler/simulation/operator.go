@@ -68,7 +68,7 @@ func (w *world) drawServer(interval time.Duration) fleet.Server {
 func (w *world) makeTargetGroup(arn string) {
 	w.cloud.AddTargetGroup(balancertest.TargetGroup{
 		ARN: arn, Type: w.cloud.types[arn], Port: 1812, Protocol: elbv2types.ProtocolEnumUdp, VPCID: vpc,
-		DeregistrationDelay: 2 * time.Minute, InitialDelay: 2 * time.Minute,
+		DeregistrationDelay: 2 * time.Minute, InitialDelay: firstChecks,
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/store"
@@ -26,8 +28,12 @@ func (c *cloud) judgeDeregistration(g fleet.Group, p place) {
 	if d, ok := remembered.Drains[s.Name]; owned && ok && newest(g, rows).Before(d.Until) {
 		return
 	}
-	if n, names := c.backing(g, p.arn, rows, remembered); n < g.Below {
+	names, reached := c.backing(g, p.arn, rows, remembered)
+	if len(names) < g.Below {
 		c.violate("P1", "%s (%s) deregistered from %s with only %v to lean on, the floor is %d", p.id, s.Name, p.arn, names, g.Below)
+	}
+	if g.Below > 0 && !reached {
+		c.violate("P1", "%s (%s) deregistered from %s while %v are in their first checks", p.id, s.Name, p.arn, names)
 	}
 	if !owned {
 		if !g.Prune {
@@ -89,9 +95,8 @@ func newest(g fleet.Group, rows map[string]store.ProbeRow) time.Time {
 }
 
 // backing lists the servers that a group can lean on: registered in the target
-// group, and solidly up or held down.
-func (c *cloud) backing(g fleet.Group, arn string, rows map[string]store.ProbeRow, remembered store.GroupHealth) (int, []string) {
-	var names []string
+// group, and solidly up or held down. reached says that users reach one of them.
+func (c *cloud) backing(g fleet.Group, arn string, rows map[string]store.ProbeRow, remembered store.GroupHealth) (names []string, reached bool) {
 	latest := newest(g, rows)
 	for _, t := range c.Targets(arn) {
 		s, _, running := c.owner(g, t.ID)
@@ -104,9 +109,10 @@ func (c *cloud) backing(g fleet.Group, arn string, rows map[string]store.ProbeRo
 		solid := state.Status == health.Up && row.ConsecutiveFailures == 0
 		if fresh && (solid || state.Status == health.HoldDown) && !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
+			reached = reached || t.State != elbv2types.TargetHealthStateEnumInitial
 		}
 	}
-	return len(names), names
+	return names, reached
 }
 
 // makePeace ends all faults. What is broken mends within minutes.
@@ -118,8 +124,9 @@ func (w *world) makePeace() {
 }
 
 // peaceTime is how long the last faults go on after the peace: a clock that was
-// ahead, a shard that was stalled, an instance that was stopped.
-const peaceTime = 3 * time.Minute
+// ahead, a shard that was stalled, an instance that was stopped, and then the
+// first checks of what has come back.
+const peaceTime = 3*time.Minute + firstChecks
 
 // checkConvergence is P7: what the tables hold gives the stored decision, and
 // the target groups are as it says.

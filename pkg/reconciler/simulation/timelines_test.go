@@ -21,7 +21,6 @@ const timelinePage = "../../../docs/how-it-decides.md"
 const (
 	answerTime  = 5 * time.Millisecond
 	rejectDelay = time.Second         // FreeRADIUS's default
-	firstChecks = 150 * time.Second   // until a registered target is healthy for the NLB
 	warmUp      = 2 * time.Minute     // before the story begins
 	noon        = 12 * time.Hour      // of the bubble's first day
 	tenth       = time.Second / 10    // what a row of a timeline is rounded to
