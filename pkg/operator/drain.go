@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/reconciler"
@@ -128,7 +131,32 @@ func permitted(v *reconciler.View, s fleet.Server, force bool, now time.Time) er
 		return fmt.Errorf("%w: without %s, group %s has %s surely up and needs %d%s; -force does it anyway",
 			ErrRefused, s.Name, v.Group.Name, count(up, "server", "servers"), need, others(after, s.Name))
 	}
+	if name, found := deserted(v, s.Name, after); found {
+		return fmt.Errorf("%w: without %s, users of target group %s would reach nobody: of those that are surely up none is past the load balancer's "+
+			"first checks, which take minutes; -force does it anyway", ErrRefused, s.Name, name)
+	}
 	return nil
+}
+
+// deserted finds a target group that a server is in and without which users reach
+// nobody who is surely up. One that was undrained a moment ago is up, as it was
+// probed all the time, but the load balancer sends it nothing yet.
+func deserted(v *reconciler.View, server string, after health.Decision) (name string, found bool) {
+	if v.Group.Mode == fleet.Observe {
+		return "", false // nothing leaves
+	}
+	for _, plan := range v.TargetGroups {
+		if !slices.Contains(plan.Registered, server) {
+			continue
+		}
+		if !slices.ContainsFunc(plan.Observed, func(l balancer.Listed) bool {
+			verdict, _ := after.Verdict(l.Server)
+			return verdict.Standing == health.StandingSolid && l.Registered() && l.State != elbv2types.TargetHealthStateEnumInitial
+		}) {
+			return TargetGroupName(plan.TargetGroup), true
+		}
+	}
+	return "", false
 }
 
 // others says where the servers stand that are no help.

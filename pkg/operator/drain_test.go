@@ -10,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
 	"radwitness/pkg/balancer"
+	"radwitness/pkg/balancer/balancertest"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"
 	"radwitness/pkg/operator"
@@ -111,6 +114,45 @@ func TestDrainIsRefused(t *testing.T) {
 	}
 }
 
+// One server after the other is patched. The first is up as soon as it is undrained,
+// but for minutes users reach the second alone.
+func TestDrainsInTurn(t *testing.T) {
+	const firstChecks = 3 * time.Minute
+	w := newWorld(t, 1, "a", "b")
+	w.aws.AddTargetGroup(balancertest.TargetGroup{
+		ARN: arn, Port: 1812, Protocol: "UDP", VPCID: "vpc-1", DeregistrationDelay: time.Minute, InitialDelay: firstChecks,
+	})
+	order := func(server string) error {
+		_, err := w.Drain(t.Context(), operator.Order{Server: server, For: time.Hour, Reason: "patching"})
+		return err
+	}
+	w.rounds(t, "aa")
+	w.now = w.now.Add(firstChecks)
+	w.rounds(t, "aa")
+	if err := order("a"); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(t, "aa")
+	w.now = w.now.Add(2 * time.Minute) // the deregistration delay is over
+	w.rounds(t, "aa")
+	if _, err := w.Undrain(t.Context(), "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(t, "aa")
+	if a := w.report(t).Servers[0]; a.Standing != health.StandingSolid || a.Registered != 1 {
+		t.Fatalf("a is not back: %+v", a)
+	}
+	const want = "refused: without b, users of target group vpn would reach nobody: of those that are surely up none is past the load balancer's first checks"
+	if err := order("b"); !errors.Is(err, operator.ErrRefused) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("in the first checks of a: %v", err)
+	}
+	w.now = w.now.Add(firstChecks)
+	w.rounds(t, "aa")
+	if err := order("b"); err != nil {
+		t.Errorf("after the first checks of a: %v", err)
+	}
+}
+
 func drains(t *testing.T, w *world) map[string]store.Drain {
 	t.Helper()
 	g, err := w.health.Group(t.Context(), "vpn")
@@ -195,7 +237,9 @@ func (w *watched) View(_ context.Context, g fleet.Group) (*reconciler.View, erro
 	if w.drained {
 		a = health.Verdict{Server: "a", Standing: health.StandingDrained, Membership: health.Out}
 	}
-	p := balancer.Plan{TargetGroup: arn, Registered: []string{"a", "b"}}
+	p := balancer.Plan{TargetGroup: arn, Registered: []string{"a", "b"}, Observed: []balancer.Listed{
+		{Server: "b", TargetState: balancer.TargetState{State: elbv2types.TargetHealthStateEnumHealthy}},
+	}}
 	if !now.Before(w.leaves) {
 		p.Registered = []string{"b"}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,7 +33,8 @@ type conn interface {
 // answer, whichever transmission it is for, and the number of transmissions. Each
 // transmission is the same datagram, and has timeout until the next one; the whole
 // is over after attempts times timeout, and at the given end, whatever arrives.
-// Bad answers are remembered and reported if no good one comes.
+// Bad answers are remembered and reported if no good one comes, as is an ICMP
+// error that the next transmission may not meet any more.
 func (t *transaction) exchange(ctx context.Context, c conn, attempts int, timeout time.Duration, end time.Time) (answer, int, error) {
 	var refusal error
 	begin := time.Now()
@@ -52,6 +54,10 @@ func (t *transaction) exchange(ctx context.Context, c conn, attempts int, timeou
 			datagram, err := c.Receive(ctx, next)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
+			}
+			if passing(err) {
+				refusal = graver(refusal, receivingError(ctx, err))
+				continue
 			}
 			if err != nil {
 				return answer{}, sent, receivingError(ctx, err)
@@ -73,12 +79,20 @@ func (t *transaction) exchange(ctx context.Context, c conn, attempts int, timeou
 }
 
 // graver picks the refusal to report. One with a wrong authenticator tells
-// more than one that does not parse, and the newest tells most.
+// more than one that does not parse, that more than "unreachable", and the newest
+// tells most.
 func graver(old, fresh error) error {
-	if outcomeOf(old) == health.BadAuthenticator && outcomeOf(fresh) != health.BadAuthenticator {
+	order := []health.Outcome{health.Refused, health.Malformed, health.BadAuthenticator}
+	if old != nil && slices.Index(order, outcomeOf(old)) > slices.Index(order, outcomeOf(fresh)) {
 		return old
 	}
 	return fresh
+}
+
+// passing tells of an ICMP error that a change of routes may have caused: a hint,
+// and no proof, that the server cannot be reached (RFC 1122 section 3.2.2.1).
+func passing(err error) bool {
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 // outcomeOf is the one place that says what an error makes of a probe. An

@@ -202,12 +202,45 @@ func TestExchange(t *testing.T) {
 		{
 			name:     "host unreachable",
 			schedule: func(s *socket, _, _ []byte) { s.arrives(1500*time.Millisecond, nil, syscall.EHOSTUNREACH) },
-			outcome:  health.Refused, reason: "ICMP unreachable: no route to host", transmissions: 2, ends: 1500 * time.Millisecond,
+			outcome:  health.Refused, reason: "ICMP unreachable: no route to host", transmissions: 3, ends: 3 * second,
 		},
 		{
 			name:     "network unreachable",
 			schedule: func(s *socket, _, _ []byte) { s.arrives(time.Millisecond, nil, syscall.ENETUNREACH) },
-			outcome:  health.Refused, reason: "ICMP unreachable: network is unreachable", transmissions: 1, ends: time.Millisecond,
+			outcome:  health.Refused, reason: "ICMP unreachable: network is unreachable", transmissions: 3, ends: 3 * second,
+		},
+		{ // a route that changes is no reason to fail a server
+			name: "host and network unreachable, then an answer",
+			schedule: func(s *socket, accept, _ []byte) {
+				s.arrives(time.Millisecond, nil, syscall.EHOSTUNREACH)
+				s.arrives(1001*time.Millisecond, nil, syscall.ENETUNREACH)
+				s.arrives(2003*time.Millisecond, accept, nil)
+			},
+			outcome: health.Accept, latency: 2003 * time.Millisecond, transmissions: 3, ends: 2003 * time.Millisecond,
+		},
+		{ // a server that answers, if badly, was reached
+			name: "junk, then host unreachable",
+			schedule: func(s *socket, _, _ []byte) {
+				s.arrives(time.Millisecond, junk, nil)
+				s.arrives(1001*time.Millisecond, nil, syscall.EHOSTUNREACH)
+			},
+			outcome: health.Malformed, reason: errShort.Error(), transmissions: 3, ends: 3 * second,
+		},
+		{
+			name: "host unreachable, then junk",
+			schedule: func(s *socket, _, _ []byte) {
+				s.arrives(time.Millisecond, nil, syscall.EHOSTUNREACH)
+				s.arrives(1001*time.Millisecond, junk, nil)
+			},
+			outcome: health.Malformed, reason: errShort.Error(), transmissions: 3, ends: 3 * second,
+		},
+		{
+			name: "host unreachable, then port unreachable",
+			schedule: func(s *socket, _, _ []byte) {
+				s.arrives(time.Millisecond, nil, syscall.EHOSTUNREACH)
+				s.arrives(1001*time.Millisecond, nil, syscall.ECONNREFUSED)
+			},
+			outcome: health.Refused, reason: "ICMP unreachable: connection refused", transmissions: 2, ends: 1001 * time.Millisecond,
 		},
 		{
 			name:     "host down",

@@ -115,6 +115,20 @@ func (t *Shared) forget(server netip.AddrPort) {
 	}
 }
 
+// move has the next transactions with a server begin on another socket, unless
+// that has been done since the route was taken. What is in between may keep sending
+// a flow that never rests to where nobody is any more, such as a firewall that
+// failed: silence must be of the server, not of one port here.
+func (t *Shared) move(server netip.AddrPort, from *route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.routes[server]; r != nil && r.home == from.home {
+		moved := *r
+		moved.home = (r.home + 1) % sharedSockets
+		t.routes[server] = &moved
+	}
+}
+
 // socket returns the one with the given key, and opens it if need be.
 func (t *Shared) socket(key socketKey) (*socket, error) {
 	t.mu.Lock()
@@ -227,7 +241,9 @@ func (c *sharedConn) end() {
 	if c.socket == nil {
 		return
 	}
-	c.socket.release(c)
+	if heard := c.socket.release(c); c.sent > 0 && !heard {
+		c.transport.move(c.server, c.route)
+	}
 	c.socket = nil
 	for len(c.inbox) > 0 {
 		<-c.inbox

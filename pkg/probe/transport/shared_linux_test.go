@@ -299,12 +299,46 @@ func TestHome(t *testing.T) {
 	_, two := silentServer(t)
 	for range 2 {
 		for home, addr := range []netip.AddrPort{one, two} {
-			begin(t, tr, addr).Close()
+			c := begin(t, tr, addr)
+			c.socket.deliver(addr, header(c.identifier))
+			c.Close()
 			if got := tr.routes[addr].home; got != home {
 				t.Errorf("server %d is at home on socket %d", home, got)
 			}
 			tr.forget(addr)
 		}
+	}
+}
+
+// A silent server is asked from another socket the next time, one that answers from
+// the same.
+func TestSilenceMoves(t *testing.T) {
+	tr := shared(t)
+	s, addr := silentServer(t)
+	ports := map[uint16]bool{}
+	for n := 1; n <= sharedSockets+1; n++ {
+		c := begin(t, tr, addr)
+		ports[client(t, s).Port()] = true
+		c.Close()
+		if want := min(n, sharedSockets); len(ports) != want {
+			t.Fatalf("%d silent transactions from %d ports, want %d", n, len(ports), want)
+		}
+	}
+	home := tr.routes[addr].home
+	for range 3 {
+		c := begin(t, tr, addr)
+		answer(t, s, header(c.identifier), client(t, s))
+		mustReceive(t, c, header(c.identifier))
+		c.Close()
+	}
+	if got := tr.routes[addr].home; got != home {
+		t.Errorf("a server that answers has moved from socket %d to %d", home, got)
+	}
+	one, other := begin(t, tr, addr), begin(t, tr, addr)
+	one.Close()
+	other.Close()
+	if got, want := tr.routes[addr].home, (home+1)%sharedSockets; got != want {
+		t.Errorf("two silent transactions at a time have moved a server from socket %d to %d, want %d", home, got, want)
 	}
 }
 

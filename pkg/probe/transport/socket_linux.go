@@ -78,11 +78,13 @@ func (s *socket) reserve(c *sharedConn) (byte, bool) {
 	return ids.reserve(c)
 }
 
-// release ends a transaction. Nothing is put into its inbox from then on.
-func (s *socket) release(c *sharedConn) {
+// release ends a transaction, and tells whether the server has answered it. Nothing
+// is put into its inbox from then on.
+func (s *socket) release(c *sharedConn) (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers[c.server].release(c.identifier, c.answered >= c.sent)
+	return c.answered > 0
 }
 
 // send sends a datagram. A socket reports the ICMP error of any earlier one
