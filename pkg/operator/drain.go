@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
@@ -23,6 +25,10 @@ const (
 	MaxDrain = 30 * 24 * time.Hour
 )
 
+// maxReason is the most characters that the reason of a drain has. It is kept in
+// several rows, and shown on one line.
+const maxReason = 200
+
 // poll is the time between two looks at what the reconciler has made of an order.
 const poll = 500 * time.Millisecond
 
@@ -34,7 +40,7 @@ var ErrRefused = errors.New("refused")
 type Order struct {
 	Server string        // NAME, or GROUP/NAME where several groups have one
 	For    time.Duration // from MinDrain to MaxDrain
-	Reason string
+	Reason string        // one line of printable text
 	Force  bool          // even if too few servers are left, and in place of an earlier order
 	Wait   time.Duration // for the reconciler to carry it out; 0 does not wait
 }
@@ -62,6 +68,8 @@ func (o *Operator) Drain(ctx context.Context, order Order) (Carried, error) {
 		return Carried{}, fmt.Errorf("a drain takes from 1m to 30d, not %v; for good, write admin: out in fleet.yaml", order.For)
 	case strings.TrimSpace(order.Reason) == "":
 		return Carried{}, errors.New("a drain needs a reason: others will ask")
+	case utf8.RuneCountInString(order.Reason) > maxReason || strings.ContainsFunc(strings.TrimSpace(order.Reason), unprintable):
+		return Carried{}, fmt.Errorf("the reason of a drain is one line of printable text, of %d characters at most", maxReason)
 	}
 	g, s, err := o.find(order.Server)
 	if err != nil {
@@ -82,6 +90,10 @@ func (o *Operator) Drain(ctx context.Context, order Order) (Carried, error) {
 	c := Carried{Group: g.Name, Server: s.Name, Drained: true, Until: &drain.Until, Reason: drain.Reason}
 	return o.await(ctx, g, s, c, at, order.Wait)
 }
+
+// unprintable reports whether a character would do something to a terminal, or
+// is none (bytes that are not UTF-8).
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsGraphic(r) }
 
 // Undrain takes back the order about a server.
 func (o *Operator) Undrain(ctx context.Context, server string, wait time.Duration) (Carried, error) {

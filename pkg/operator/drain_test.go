@@ -25,16 +25,16 @@ func TestDrain(t *testing.T) {
 	w := newWorld(t, 1, "a", "b")
 	w.rounds(t, "aa", "aa")
 	given := w.now
-	c, err := w.Drain(t.Context(), operator.Order{Server: "b", For: time.Hour, Reason: " patching "})
+	c, err := w.Drain(t.Context(), operator.Order{Server: "b", For: time.Hour, Reason: " patching, see Änderung\u00a04 \n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.Drained || c.Done || c.Registered != 1 || c.TargetGroups != 1 || !c.Until.Equal(given.Add(time.Hour)) || c.Reason != "patching" || c.Note != "the reconciler obeys with its next pass" {
+	if !c.Drained || c.Done || c.Registered != 1 || c.TargetGroups != 1 || !c.Until.Equal(given.Add(time.Hour)) || c.Reason != "patching, see Änderung\u00a04" || c.Note != "the reconciler obeys with its next pass" {
 		t.Errorf("an order that nobody waits for: %+v", c)
 	}
 	w.rounds(t, "aa")
 	b := w.report(t).Servers[1]
-	if b.Registered != 0 || b.Drain == nil || b.Drain.Reason != "patching" || !b.Since.Equal(given) || b.Checks[0].Outcome != health.Accept {
+	if b.Registered != 0 || b.Drain == nil || b.Drain.Reason != "patching, see Änderung\u00a04" || !b.Since.Equal(given) || b.Checks[0].Outcome != health.Accept {
 		t.Errorf("a pass later: %+v", b)
 	}
 
@@ -174,6 +174,10 @@ func TestOrdersThatMakeNoSense(t *testing.T) {
 		{"too short", func(o *operator.Order) { o.For = operator.MinDrain - 1 }, "a drain takes from 1m to 30d"},
 		{"too long", func(o *operator.Order) { o.For = operator.MaxDrain + 1 }, "a drain takes from 1m to 30d"},
 		{"without a reason", func(o *operator.Order) { o.Reason = " " }, "a drain needs a reason"},
+		{"with an escape in the reason", func(o *operator.Order) { o.Reason = "patch \x1b[31m4" }, "one line of printable text"},
+		{"with lines in the reason", func(o *operator.Order) { o.Reason = "patch 4\nb  up" }, "one line of printable text"},
+		{"with a reason that is not UTF-8", func(o *operator.Order) { o.Reason = "patch \xff" }, "one line of printable text"},
+		{"with a reason without end", func(o *operator.Order) { o.Reason = strings.Repeat("ä", 201) }, "200 characters at most"},
 		{"unknown", func(o *operator.Order) { o.Server = "c" }, `server "c" is not in the fleet; it has a, vpn/b, wifi/b`},
 		{"ambiguous", func(o *operator.Order) { o.Server = "b" }, `several groups have a server "b": name one of vpn/b, wifi/b`},
 	} {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"radwitness/pkg/health"
 )
@@ -75,7 +77,16 @@ type picture struct {
 
 func (p *picture) printf(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
 
-func (p *picture) text(s string) string { return html.EscapeString(s) }
+// text is a string as XML has it. What no XML may contain, such as the control
+// characters of a row that was changed by hand, becomes U+FFFD.
+func (p *picture) text(s string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' || r == '\ufffe' || r == '\uffff' {
+			return utf8.RuneError
+		}
+		return r
+	}, s))
+}
 
 // x is where a time is.
 func (p *picture) x(at time.Time) float64 {

@@ -64,8 +64,12 @@ func TestSVG(t *testing.T) {
 // A picture is well-formed whatever is in it, needs nothing from elsewhere, and
 // draws nothing outside of itself.
 func TestSVGStandsAlone(t *testing.T) {
+	escapes := outage()
+	for i := range escapes.Marks {
+		escapes.Marks[i].Text = "drained: \x1b[31m<script>\xff\x00\uffff"
+	}
 	for name, line := range map[string]Timeline{
-		"an outage": outage(), "nothing at all": {Group: "vpn", From: dawn, To: dusk},
+		"an outage": outage(), "escapes": escapes, "nothing at all": {Group: "vpn", From: dawn, To: dusk},
 		"latencies only": {Group: "vpn", From: dawn, To: dusk, Latency: []Sample{{At: at(5), P50MS: 0.3, P99MS: 700}}},
 	} {
 		picture := line.SVG(time.UTC)

@@ -49,7 +49,7 @@ func (s Screen) changes(p balancer.Plan) string {
 	}
 	list := func(sign, verb string, changes []balancer.Change) {
 		for _, c := range changes {
-			row(sign, verb, c.Target.String(), c.Server, c.Reason)
+			row(sign, verb, c.Target.String(), c.Server, visible(c.Reason))
 		}
 	}
 	list(s.good("+"), "register", p.Register)

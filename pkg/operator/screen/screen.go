@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/lipgloss/table"
@@ -107,6 +109,20 @@ func (s Screen) fitted(headers []string, rows [][]string, spare ...string) strin
 	return text
 }
 
+// visible is text of a table as one line: whoever wrote it must neither steer the
+// terminal nor add lines of his own.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsGraphic(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
 // trimLines takes away the blanks that a table ends its lines with.
 func trimLines(text string) string {
 	var b strings.Builder
@@ -145,7 +161,7 @@ func (s Screen) clockOrDash(t *time.Time, now time.Time) string {
 func (s Screen) warnings(list []string) string {
 	var b strings.Builder
 	for _, w := range list {
-		b.WriteString(s.doubt("  ! "+w) + "\n")
+		b.WriteString(s.doubt("  ! "+visible(w)) + "\n")
 	}
 	return b.String()
 }

@@ -161,6 +161,27 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// What somebody wrote into a table neither steers the terminal nor adds lines.
+func TestTextOfTablesIsVisible(t *testing.T) {
+	const evil = "\x1b]0;x\x07\x1b[2J\r\nise-9 + up \u202e\xff"
+	status, marks, changes := report(), timelines(), plan()
+	status.Groups[0].Warnings = append(status.Groups[0].Warnings, evil)
+	for i := range status.Groups[0].Servers {
+		status.Groups[0].Servers[i].Reason = evil
+	}
+	marks.Groups[0].Notes, marks.Groups[0].Marks[0].Text = []string{evil}, evil
+	changes.Groups[0].TargetGroups[0].Register[0].Reason = evil
+	order := operator.Carried{Until: ago(0), Drained: true, Reason: evil, Note: evil}
+	s := plain()
+	for name, got := range map[string]string{
+		"status": s.Status(status), "timeline": s.Timelines(marks), "plan": s.Plan(changes), "order": s.Carried(order),
+	} {
+		if strings.ContainsAny(got, "\x1b\x07\r\u202e") || strings.Contains(got, "\nise-9") || !strings.Contains(got, `\x1b]0;x\a\x1b[2J\r\nise-9 + up \u202e`) {
+			t.Errorf("%s:\n%q", name, got)
+		}
+	}
+}
+
 // Colours add nothing: without them the text is the same.
 func TestColoursOnlyRepeat(t *testing.T) {
 	colourful := plain()

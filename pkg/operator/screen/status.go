@@ -123,7 +123,7 @@ func (s Screen) explanations(g operator.Group, now time.Time) string {
 		if server.NextAt != nil && server.NextAt.After(now) {
 			next += ", at " + s.clock(*server.NextAt, now) + " at the earliest"
 		}
-		fmt.Fprintf(&b, "  %s %s: %s\n    %s %s\n", s.by(server.Standing, mark(server.Standing)), s.bold(server.Name), why, s.faint("next:"), next)
+		fmt.Fprintf(&b, "  %s %s: %s\n    %s %s\n", s.by(server.Standing, mark(server.Standing)), s.bold(server.Name), visible(why), s.faint("next:"), next)
 	}
 	return b.String()
 }

@@ -38,21 +38,21 @@ func (s Screen) timelineOf(t operator.Timeline) string {
 	}
 	rows = nil
 	for _, m := range t.Marks {
-		rows = append(rows, []string{"  " + m.At.In(s.Location).Format("Jan 02 15:04:05.000"), m.Server, s.markText(m)})
+		rows = append(rows, []string{"  " + m.At.In(s.Location).Format("Jan 02 15:04:05.000"), m.Server, s.markText(m.Kind, visible(m.Text))})
 	}
 	return b.String() + s.columnsOnly(rows)
 }
 
-func (s Screen) markText(m operator.Mark) string {
-	switch m.Kind {
+func (s Screen) markText(kind operator.MarkKind, text string) string {
+	switch kind {
 	case operator.MarkFailOpenBegin, operator.MarkWithheld, operator.MarkDrain:
-		return s.doubt(m.Text)
+		return s.doubt(text)
 	case operator.MarkDeregister:
-		return s.bad(m.Text)
+		return s.bad(text)
 	case operator.MarkRegister, operator.MarkFailOpenEnd:
-		return s.good(m.Text)
+		return s.good(text)
 	}
-	return m.Text
+	return text
 }
 
 // strip is a lane in signs. A sign shows the worst of its time, so that a short
