@@ -109,7 +109,7 @@ func TestOutputsFitTheirSchemas(t *testing.T) {
 	}{
 		{"plan", []string{"plan"}, exitAttention},
 		{"timeline", []string{"timeline", "-since", "1s"}, exitFine}, // in which nothing happened
-		{"drain", []string{"drain", "ise-3", "-for", "1h", "-reason", "patching", "-wait", "0"}, exitFine},
+		{"drain", []string{"drain", "ise-3", "-for", "1h", "-reason", "patching", "-wait", "0", "-force"}, exitFine},
 		{"status", []string{"status"}, exitFine},
 		{"servers", []string{"servers"}, exitFine},
 		{"timeline", []string{"timeline", "-since", "1h"}, exitFine},

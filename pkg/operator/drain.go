@@ -87,8 +87,27 @@ func (o *Operator) Drain(ctx context.Context, order Order) (Carried, error) {
 	if err := o.Drains.Save(ctx, g.Name, s.Name, drain); err != nil {
 		return Carried{}, err
 	}
+	if err := o.confirm(ctx, g, s, order.Force, at); err != nil {
+		return Carried{}, err
+	}
 	c := Carried{Group: g.Name, Server: s.Name, Drained: true, Until: &drain.Until, Reason: drain.Reason}
 	return o.await(ctx, g, s, c, at, order.Wait)
+}
+
+// confirm looks again at what an order leaves, and takes it back if that is too
+// little: somebody else may have drained another server in the same moment.
+func (o *Operator) confirm(ctx context.Context, g fleet.Group, s fleet.Server, force bool, at time.Time) error {
+	if force {
+		return nil
+	}
+	v, err := o.Viewer.View(ctx, g)
+	if err != nil {
+		return fmt.Errorf("looking at group %s again, with %s drained: %w", g.Name, s.Name, err)
+	}
+	if err := enough(v, s); err != nil {
+		return errors.Join(err, o.Drains.Delete(ctx, g.Name, s.Name, at))
+	}
+	return nil
 }
 
 // unprintable reports whether a character would do something to a terminal, or
@@ -131,6 +150,11 @@ func permitted(v *reconciler.View, s fleet.Server, force bool, now time.Time) er
 		order := v.Remembered.Drains[s.Name]
 		return fmt.Errorf("%w: %s is drained for another %s (%s); -force puts this order in its place", ErrRefused, s.Name, Short(order.Until.Sub(now)), order.Reason)
 	}
+	return enough(v, s)
+}
+
+// enough refuses a drain that would leave too few servers.
+func enough(v *reconciler.View, s fleet.Server) error {
 	members := slices.Clone(v.Members)
 	for i := range members {
 		if members[i].Server == s.Name {

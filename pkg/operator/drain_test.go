@@ -153,6 +153,38 @@ func TestDrainsInTurn(t *testing.T) {
 	}
 }
 
+// meanwhile is a Viewer after whose first look something happens.
+type meanwhile struct {
+	operator.Viewer
+	happens func()
+}
+
+func (m *meanwhile) View(ctx context.Context, g fleet.Group) (*reconciler.View, error) {
+	v, err := m.Viewer.View(ctx, g)
+	if m.happens != nil {
+		m.happens()
+		m.happens = nil
+	}
+	return v, err
+}
+
+func TestTwoDrainsAtOnce(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	w.rounds(t, "aa")
+	w.Viewer = &meanwhile{w.Viewer, func() {
+		if err := w.Drains.Save(t.Context(), "vpn", "b", store.Drain{Since: w.now, Until: w.now.Add(time.Hour), Reason: "another terminal"}); err != nil {
+			t.Error(err)
+		}
+	}}
+	_, err := w.Drain(t.Context(), operator.Order{Server: "a", For: time.Hour, Reason: "patching"})
+	if !errors.Is(err, operator.ErrRefused) || !strings.Contains(err.Error(), "b is drained") {
+		t.Errorf("error %v, want it refused because b is drained", err)
+	}
+	if left := drains(t, w); len(left) != 1 || left["b"].Reason != "another terminal" {
+		t.Errorf("orders %+v, want the other one alone", left)
+	}
+}
+
 func drains(t *testing.T, w *world) map[string]store.Drain {
 	t.Helper()
 	g, err := w.health.Group(t.Context(), "vpn")

@@ -29,11 +29,12 @@ type Record struct {
 // to be delivered again: those of the groups that failed, and no others.
 func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.DynamoDBEventResponse {
 	records := make([]Record, 0, len(raw))
+	var bad []func() // buried last: many of them take time that the good ones need
 	for _, one := range raw {
 		rec, err := decode(one)
 		switch {
 		case err != nil:
-			r.bury(ctx, rec, one, err)
+			bad = append(bad, func() { r.bury(ctx, rec, one, err) })
 		case rec != (Record{}):
 			records = append(records, rec)
 		}
@@ -41,6 +42,9 @@ func (r *Reconciler) Batch(ctx context.Context, raw []json.RawMessage) events.Dy
 	response := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	for _, rec := range r.Reconcile(ctx, records) {
 		response.BatchItemFailures = append(response.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: rec.Sequence})
+	}
+	for _, bury := range bad {
+		bury()
 	}
 	return response
 }

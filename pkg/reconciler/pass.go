@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/aws/smithy-go"
-	"radwitness/pkg/announce"
 
+	"radwitness/pkg/announce"
 	"radwitness/pkg/balancer"
 	"radwitness/pkg/fleet"
 	"radwitness/pkg/health"

@@ -68,13 +68,14 @@ func (f *feed) join() (leave func()) {
 }
 
 // after waits for an update that is newer than the one with the given id. One
-// that is older than an interval, left by viewers who have gone, is not news.
+// that is older than an interval, left by viewers who have gone, is not news; one
+// that ends meanwhile is, however long it took.
 func (f *feed) after(ctx context.Context, id uint64) (update, error) {
-	for {
+	for ended := false; ; ended = true {
 		f.mu.Lock()
 		u, changed, fresh := f.newest, f.changed, time.Since(f.polled) <= f.interval
 		f.mu.Unlock()
-		if u.id > id && (fresh || id > 0) {
+		if u.id > id && (fresh || id > 0 || ended) {
 			return u, nil
 		}
 		select {
@@ -100,8 +101,10 @@ func (f *feed) run(ctx context.Context) {
 		f.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(wait):
+		}
+		if ctx.Err() != nil { // also where a slow poll left nothing to wait for
+			return
 		}
 		f.poll()
 	}

@@ -230,6 +230,24 @@ func TestAWSThatDoesNotAnswerIsTold(t *testing.T) {
 	})
 }
 
+// A poll that takes longer than the interval is old when it ends, and still the
+// newest that there is.
+func TestSlowPollsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTestFeed(&fake{hang: true}, 5*time.Second)
+		leave := f.join()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*pollTimeout)
+		defer cancel()
+		begun := time.Now()
+		u, err := f.after(ctx, 0)
+		if err != nil || u.trouble == nil || time.Since(begun) != pollTimeout {
+			t.Errorf("after %v: %+v, %v; want the trouble of the first poll after %v", time.Since(begun), u.trouble, err, pollTimeout)
+		}
+		leave()
+		time.Sleep(2 * pollTimeout) // for the poll that may be under way
+	})
+}
+
 // frame is one event of a stream.
 type frame struct{ id, event, data string }
 
