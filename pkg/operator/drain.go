@@ -66,6 +66,8 @@ func (o *Operator) Drain(ctx context.Context, order Order) (Carried, error) {
 	switch {
 	case order.For < MinDrain || order.For > MaxDrain:
 		return Carried{}, fmt.Errorf("a drain takes from 1m to 30d, not %v; for good, write admin: out in fleet.yaml", order.For)
+	case order.Wait < 0:
+		return Carried{}, fmt.Errorf("to wait for %v makes no sense", order.Wait)
 	case strings.TrimSpace(order.Reason) == "":
 		return Carried{}, errors.New("a drain needs a reason: others will ask")
 	case utf8.RuneCountInString(order.Reason) > maxReason || strings.ContainsFunc(strings.TrimSpace(order.Reason), unprintable):
@@ -127,7 +129,7 @@ func (o *Operator) Undrain(ctx context.Context, server string, wait time.Duratio
 	switch verdict, _ := v.Decision.Verdict(s.Name); {
 	case s.Admin == fleet.AdminOut:
 		return Carried{}, fmt.Errorf("%w: %s is out by admin: out in fleet.yaml, and comes back by a deployment without it", ErrRefused, s.Name)
-	case verdict.Standing != health.StandingDrained:
+	case verdict.Standing != health.StandingDrained && v.Remembered.Unreadable[s.Name] == nil:
 		return Carried{}, fmt.Errorf("%w: %s is not drained", ErrRefused, s.Name)
 	}
 	at := o.now().UTC().Truncate(time.Millisecond)

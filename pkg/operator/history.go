@@ -225,9 +225,9 @@ func marks(past store.History, from, to time.Time) []Mark {
 		case t.Rule == store.RuleOrder:
 			add(t.At, MarkUndrain, t.Server, "the drain was taken back")
 		case t.Server == "" && t.To == "open":
-			add(t.At, MarkFailOpenBegin, "", "fail-open begins: "+meaning(health.Case(t.Rule)))
+			add(t.At, MarkFailOpenBegin, "", "fail-open begins: "+meaning(health.Case(t.Rule), true))
 		case t.Server == "":
-			add(t.At, MarkFailOpenEnd, "", "fail-open ends: "+meaning(health.Case(t.Rule)))
+			add(t.At, MarkFailOpenEnd, "", "fail-open ends: "+meaning(health.Case(t.Rule), false))
 		default:
 			text := fmt.Sprintf("%s -> %s: %s", t.From, t.To, t.Rule)
 			if why := because(t); why != "" {

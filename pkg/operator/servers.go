@@ -85,7 +85,7 @@ func (o *Operator) Servers(ctx context.Context, group string) (ServersReport, er
 		if past.Transitions == nil && err != nil {
 			return ServersReport{}, err
 		}
-		counted := ServersGroup{Name: g.Name}
+		counted := ServersGroup{Name: g.Name, Warnings: unusable(v)}
 		if err != nil {
 			counted.Warnings = append(counted.Warnings, "part of the history cannot be read: "+oneLine(err))
 		}

@@ -39,8 +39,17 @@ func (o *Operator) Report(ctx context.Context, group string) (Report, error) {
 	return r, nil
 }
 
+// CaseWord is a case in a word. Where nobody is held in, an outage is only that too
+// few servers have a verdict yet.
+func CaseWord(c health.Case, failOpen bool) string {
+	if c == health.CaseOutage && !failOpen {
+		return "undecided"
+	}
+	return string(c)
+}
+
 // meaning says what a case means.
-func meaning(c health.Case) string {
+func meaning(c health.Case, failOpen bool) string {
 	switch c {
 	case health.CaseServing:
 		return "enough servers are up"
@@ -49,13 +58,16 @@ func meaning(c health.Case) string {
 	case health.CaseRecovering:
 		return "too few servers are up: those in hold-down fill the gap"
 	}
+	if !failOpen {
+		return "too few servers have a verdict: those without one stay as they are"
+	}
 	return "too few servers answer: bad ones stay in rather than leaving the load balancer empty"
 }
 
 func newGroup(v *reconciler.View, now time.Time) Group {
 	d, remembered := v.Decision, v.Remembered.Group
 	g := Group{
-		Name: v.Group.Name, Mode: v.Group.Mode, Case: d.Case, Meaning: meaning(d.Case), Below: d.Below, FailOpen: d.FailOpen,
+		Name: v.Group.Name, Mode: v.Group.Mode, Case: d.Case, Meaning: meaning(d.Case, d.FailOpen), Below: d.Below, FailOpen: d.FailOpen,
 		NewestRound: present(v.Newest), Decided: present(remembered.Decided), Pass: remembered.Pass, PassError: remembered.PassError,
 	}
 	if d.FailOpen {
@@ -194,9 +206,9 @@ func warnings(v *reconciler.View, g Group, now time.Time, quiet bool) []string {
 		add("observe mode: it decides and records, and changes nothing")
 	}
 	switch {
-	case v.Newest.IsZero():
+	case v.Newest.IsZero() && v.Unreadable == nil && len(v.Future) == 0:
 		add("no probe of this group is recorded: does the prober run, and with this fleet.yaml?")
-	case quiet:
+	case quiet && !v.Newest.IsZero():
 		add("the prober is silent: the newest probe is %s old; nobody is moved meanwhile", Short(now.Sub(v.Newest)))
 	}
 	switch {
@@ -205,12 +217,7 @@ func warnings(v *reconciler.View, g Group, now time.Time, quiet bool) []string {
 	case g.Pass == store.PassPending:
 		add("the newest decision is not carried out yet")
 	}
-	if v.Unreadable != nil {
-		add("rows of table probes cannot be read: %s", oneLine(v.Unreadable))
-	}
-	for _, server := range slices.Sorted(maps.Keys(v.Remembered.Unreadable)) {
-		add("a row of table health cannot be read, its server stays as it is: %s", oneLine(v.Remembered.Unreadable[server]))
-	}
+	list = append(list, unusable(v)...)
 	for _, plan := range v.TargetGroups {
 		name := TargetGroupName(plan.TargetGroup)
 		if plan.Error != "" {
@@ -227,6 +234,21 @@ func warnings(v *reconciler.View, g Group, now time.Time, quiet bool) []string {
 		if s.Drain != nil && s.Drain.Until != nil && s.Drain.Until.Sub(now) <= drainWarning {
 			add("the drain of %s ends in %s", s.Name, Short(s.Drain.Until.Sub(now)))
 		}
+	}
+	return list
+}
+
+// unusable tells of the rows that nothing can be made of.
+func unusable(v *reconciler.View) []string {
+	var list []string
+	if v.Unreadable != nil {
+		list = append(list, "rows of table probes cannot be read: "+oneLine(v.Unreadable))
+	}
+	for _, row := range v.Future {
+		list = append(list, "the round of row "+row+" in table probes is in the future, so that no newer one is taken: delete the row")
+	}
+	for _, server := range slices.Sorted(maps.Keys(v.Remembered.Unreadable)) {
+		list = append(list, "a row of table health cannot be read, its server stays as it is: "+oneLine(v.Remembered.Unreadable[server]))
 	}
 	return list
 }

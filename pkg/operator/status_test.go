@@ -130,6 +130,42 @@ func TestWarnings(t *testing.T) {
 	if got := w.report(t).Warnings; len(got) != 1 || !strings.HasPrefix(got[0], "no probe of this group is recorded") {
 		t.Errorf("warnings of a group that was never probed: %q", got)
 	}
+	const meaning = "too few servers have a verdict: those without one stay as they are"
+	if g := w.report(t); g.Meaning != meaning || operator.CaseWord(g.Case, g.FailOpen) != "undecided" {
+		t.Errorf("a group that was never probed is %s: %s", operator.CaseWord(g.Case, g.FailOpen), g.Meaning)
+	}
+}
+
+// A row that nothing can be made of is told by every command that counts on it.
+func TestUnusableRowsAreTold(t *testing.T) {
+	w := newWorld(t, 1, "a")
+	_, err := w.probes.Record(t.Context(), store.ProbeResult{
+		Group: "vpn", Server: "a", Address: "10.0.1.10:1812", Method: "pap", Round: w.now.Add(24 * time.Hour), Outcome: health.Accept, Evidence: health.Success,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, w, w.health.Table, "item", "drain#a")
+	servers, err := w.Servers(t.Context(), "vpn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the round of row a in table probes is in the future", "a row of table health cannot be read"} {
+		for command, got := range map[string][]string{"status": w.report(t).Warnings, "servers": servers.Groups[0].Warnings} {
+			if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
+				t.Errorf("%s warns %q, want %q", command, got, want)
+			}
+			if slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "no probe of this group is recorded") }) {
+				t.Errorf("%s says that there is no row: %q", command, got)
+			}
+		}
+	}
+	if _, err := w.Undrain(t.Context(), "a", 0); err != nil {
+		t.Errorf("taking back a drain that cannot be read: %v", err)
+	}
+	if got := w.report(t).Warnings; len(got) != 1 {
+		t.Errorf("after that: %q", got)
+	}
 }
 
 // drain keeps b out from now on, and has it carried out an interval later.

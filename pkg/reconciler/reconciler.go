@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +111,7 @@ type view struct {
 	remember store.GroupHealth
 	rows     map[string]store.ProbeRow
 	unread   error             // rows of table probes that could not be read
+	future   []string          // rows of table probes that were dropped for their round
 	news     []announce.Detail // what has changed since it was read
 }
 
@@ -163,8 +165,10 @@ func (v *view) forgetFuture(now time.Time) {
 	for server, row := range v.rows {
 		if fromFuture(row, now) {
 			delete(v.rows, server)
+			v.future = append(v.future, server)
 		}
 	}
+	slices.Sort(v.future)
 }
 
 // fromFuture reports whether a row's round is later than clocks can differ.

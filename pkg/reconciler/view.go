@@ -15,6 +15,7 @@ type View struct {
 	Group        fleet.Group
 	Rows         map[string]store.ProbeRow // of the checks at their present addresses
 	Unreadable   error                     // rows of table probes that cannot be read; nil if there are none
+	Future       []string                  // rows of table probes whose round is in the future: they say nothing
 	Remembered   store.GroupHealth
 	Newest       time.Time       // round of any server; zero if none was probed
 	Members      []health.Member // in the order of the fleet
@@ -28,7 +29,7 @@ func (r *Reconciler) View(ctx context.Context, g fleet.Group) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &View{Group: g, Rows: v.rows, Unreadable: v.unread, Remembered: v.remember, Newest: v.newest(), Members: v.members()}
+	out := &View{Group: g, Rows: v.rows, Unreadable: v.unread, Future: v.future, Remembered: v.remember, Newest: v.newest(), Members: v.members()}
 	out.Decision = health.Decide(g.Below, out.Members)
 	for _, tg := range g.TargetGroups {
 		plan, err := r.Balancer.Plan(ctx, g, tg, out.Decision)

@@ -25,7 +25,7 @@ func (s Screen) groupPlan(g reconciler.GroupPlan) string {
 	if g.FailOpen {
 		open = ", " + s.bad("FAIL-OPEN")
 	}
-	fmt.Fprintf(&b, "%s (%s)  %s, floor %d%s\n", s.bold(g.Group), s.modeWord(string(g.Mode)), g.Case, g.Below, open)
+	fmt.Fprintf(&b, "%s (%s)  %s, floor %d%s\n", s.bold(g.Group), s.modeWord(string(g.Mode)), operator.CaseWord(g.Case, g.FailOpen), g.Below, open)
 	todo := false
 	for _, tg := range g.TargetGroups {
 		fmt.Fprintf(&b, "  target group %s\n", operator.TargetGroupName(tg.TargetGroup))

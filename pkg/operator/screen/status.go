@@ -22,11 +22,11 @@ func (s Screen) Status(r operator.Report) string {
 }
 
 func (s Screen) headline(g operator.Group, now time.Time) string {
-	word := s.doubt(string(g.Case))
-	switch g.Case {
-	case health.CaseServing:
+	word := s.doubt(operator.CaseWord(g.Case, g.FailOpen))
+	switch {
+	case g.Case == health.CaseServing:
 		word = s.good(string(g.Case))
-	case health.CaseOutage:
+	case g.Case == health.CaseOutage && g.FailOpen:
 		word = s.bad(string(g.Case))
 	}
 	floor := fmt.Sprintf("fails open below %d", g.Below)

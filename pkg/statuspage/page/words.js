@@ -49,7 +49,7 @@ export function serverLevel(server, group) {
 export const warnings = (group) => (group.warnings ?? []).filter((w) => group.mode !== 'observe' || !w.startsWith('observe mode'));
 
 export function groupLevel(group) {
-  const own = group.fail_open || group.case === 'outage' ? 'bad' : warnings(group).length ? 'warn' : 'ok';
+  const own = group.fail_open ? 'bad' : warnings(group).length ? 'warn' : 'ok';
   return worst([own, ...group.servers.map((server) => serverLevel(server, group))]);
 }
 
