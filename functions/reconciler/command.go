@@ -69,7 +69,7 @@ func (c console) root() *cli.Command {
 		Name:  "radwitness",
 		Usage: "see and steer the health of RADIUS servers behind a Network Load Balancer",
 		Description: "Reads the two tables and the target groups of a deployment, with the usual AWS environment and profile.\n" +
-			"Exit code: 0 fine, 2 something needs attention, 3 bad usage, configuration or no answer from AWS.",
+			"Exit code: 0 fine, 1 warnings of doctor, 2 something needs attention, 3 bad usage, configuration or no answer from AWS.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "fleet `FILE`; else RADWITNESS_FLEET, or fleet.yaml here"},
 			&cli.StringFlag{Name: "profile", Usage: "AWS `PROFILE`"},

@@ -320,7 +320,7 @@ func TestCompletion(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	code, out, _ := run(t, nil, "-h")
-	want(t, "help", code, exitFine, out, "status", "timeline", "Exit code: 0 fine, 2 something needs attention, 3 ")
+	want(t, "help", code, exitFine, out, "status", "timeline", "Exit code: 0 fine, 1 warnings of doctor, 2 something needs attention, 3 ")
 	code, out, _ = run(t, nil, "drain", "-h")
 	want(t, "help of drain", code, exitFine, out, "-for", "GROUP/NAME")
 	code, out, _ = run(t, nil)

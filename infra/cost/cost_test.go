@@ -134,7 +134,7 @@ func tables(t *testing.T) map[string]string {
 	}
 	text := "| dollars a month |"
 	for _, f := range fleets() {
-		text += fmt.Sprintf(" %d servers, groups: %d |", f.Servers, f.Groups)
+		text += fmt.Sprintf(" %d servers, groups: %d, shards: %d |", f.Servers, f.Groups, f.Shards)
 	}
 	text += "\n|---|---|---|---|\n"
 	row := func(name string, cell func(Fleet) float64) {
