@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -156,8 +157,9 @@ func TestBadFleetTests(t *testing.T) {
 }
 
 // recorded is an account whose table health knows a night: radius-1 silent from
-// 1 min 50 s to 11 minutes, and out of the target group in between.
-func recorded(t *testing.T, night time.Time) (environ []string) {
+// 1 min 50 s to 11 minutes, and out of the target group in between. It returns the
+// names of both tables.
+func recorded(t *testing.T, night time.Time) (probesTable, healthTable string) {
 	t.Helper()
 	server := kumo.NewServer()
 	t.Cleanup(server.Close)
@@ -169,10 +171,11 @@ func recorded(t *testing.T, night time.Time) (environ []string) {
 	db := dynamodb.NewFromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
-	if _, err := storetest.CreateTables(t.Context(), db, "probes", "health"); err != nil {
+	probesTable, healthTable = rand.Text(), rand.Text() // kumo's servers share their state within a process
+	if _, err := storetest.CreateTables(t.Context(), db, probesTable, healthTable); err != nil {
 		t.Fatal(err)
 	}
-	tables := &store.Health{DynamoDB: db, Table: "health"}
+	tables := &store.Health{DynamoDB: db, Table: healthTable}
 	save := func(after time.Duration, from, to health.Status, rule health.Rule, o health.Outcome) {
 		t.Helper()
 		err := tables.SaveState(t.Context(), "vpn", "radius-1",
@@ -197,12 +200,13 @@ func recorded(t *testing.T, night time.Time) (environ []string) {
 	save(11*time.Minute, health.Down, health.HoldDown, health.RuleRecovered, health.Accept)
 	save(13*time.Minute, health.HoldDown, health.Up, health.RuleProven, health.Accept)
 	move(13*time.Minute, []store.Move{{Target: "127.0.0.1:1812", Server: "radius-1"}}, nil)
-	return []string{"RADWITNESS_HEALTH_TABLE=health", "RADWITNESS_PROBES_TABLE=probes"}
+	return probesTable, healthTable
 }
 
 func TestLastNight(t *testing.T) {
 	night := time.Date(2026, 1, 31, 2, 0, 0, 0, time.UTC)
-	set := recorded(t, night)
+	probesTable, healthTable := recorded(t, night)
+	set := []string{"RADWITNESS_HEALTH_TABLE=" + healthTable, "RADWITNESS_PROBES_TABLE=" + probesTable}
 	path := writeFleet(t, netip.MustParseAddrPort("127.0.0.1:1812"), netip.MustParseAddrPort("127.0.0.2:1812"), netip.MustParseAddrPort("127.0.0.3:1812"))
 	r := test(t, exitCritical, set, "-config", path, "-record", "-from", "2026-01-31T02:00:00Z", "-to", "2026-01-31T03:00:00Z")
 	if len(r.Views) != 2 || !r.Recorded || !r.From.Equal(night) || len(r.Outages) != 1 {
@@ -224,7 +228,7 @@ func TestLastNight(t *testing.T) {
 	if r.Views[0].Logins != 10 || len(r.Outages) != 0 {
 		t.Errorf("%+v", r)
 	}
-	r = test(t, exitHealthy, nil, "-config", path, "-record", "-since", "10m", "-health-table", "health", "-probes-table", "probes", "-rate", "2")
+	r = test(t, exitHealthy, nil, "-config", path, "-record", "-since", "10m", "-health-table", healthTable, "-probes-table", probesTable, "-rate", "2")
 	if r.Views[0].Logins != 1200 {
 		t.Errorf("%d logins", r.Views[0].Logins)
 	}
@@ -236,8 +240,8 @@ func TestLastNight(t *testing.T) {
 	if code != exitUnknown || !strings.Contains(stderr, "86400000 logins are more than 5000000") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
-	code, _, stderr = run(t, nil, "fleet-test", "-config", path, "-record", "-health-table", "nowhere", "-probes-table", "probes")
-	if code != exitUnknown || !strings.Contains(stderr, "there is no table probes or nowhere in us-east-1") {
+	code, _, stderr = run(t, nil, "fleet-test", "-config", path, "-record", "-health-table", "nowhere", "-probes-table", probesTable)
+	if code != exitUnknown || !strings.Contains(stderr, "there is no table "+probesTable+" or nowhere in us-east-1") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }
